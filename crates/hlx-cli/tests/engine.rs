@@ -1,6 +1,8 @@
 //! The engine: answers of requests that come and go are those of the same requests alone.
 
 mod common;
+#[path = "engine/devices.rs"]
+mod devices;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};

@@ -16,6 +16,7 @@ mod keeper;
 mod listen;
 mod messages;
 mod metrics;
+mod named;
 mod openai;
 mod page;
 mod pending;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 
-use hlx_train::engine::Snapshot;
+use hlx_train::engine::{DeviceCounts, Snapshot};
 
 use crate::served::Served;
 
@@ -124,6 +124,7 @@ impl Metrics {
                 let _ = writeln!(out, "{name}{{model=\"{model}\"}} {}", read(snapshot));
             }
         }
+        of_devices(&mut out, models);
         let name = "hlx_http_requests_total";
         let _ = writeln!(
             out,
@@ -135,6 +136,37 @@ impl Metrics {
             let _ = writeln!(out, "{name}{{route=\"{route}\",status=\"{status}\"}} {n}");
         }
         out
+    }
+}
+
+/// The same counters of each device of a model, for all of which its requests wait.
+fn of_devices(out: &mut String, models: &[Served]) {
+    let devices = models.iter().flat_map(|model| {
+        let devices = model.engine.devices().into_iter();
+        devices.map(|one| {
+            let (id, device) = (label(&model.id), label(&one.device));
+            (format!("model=\"{id}\",device=\"{device}\""), one)
+        })
+    });
+    let devices: Vec<(String, DeviceCounts)> = devices.collect();
+    let name = "hlx_device_open";
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        out,
+        "# HELP {name} Whether the device takes requests; 0 once it is lost.\n# TYPE {name} gauge"
+    );
+    for (labels, one) in &devices {
+        let _ = writeln!(out, "{name}{{{labels}}} {}", u8::from(one.is_open));
+    }
+    for (name, kind, help, read) in COUNTERS {
+        let name = name.replacen("hlx_", "hlx_device_", 1);
+        if name == "hlx_device_requests_waiting" {
+            continue;
+        }
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, one) in &devices {
+            let _ = writeln!(out, "{name}{{{labels}}} {}", read(&one.counts));
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use hlx_core::{Arithmetic, Device};
+use hlx_core::{Arithmetic, Device, environment};
 use hlx_receipt::SigningKey;
 use hlx_train::engine::Limits;
 use hlx_train::generate::{TextModel, Wanted};
@@ -12,6 +12,7 @@ use hlx_train::opening::Opening;
 use hlx_train::receipts::files_of_model;
 use hlx_train::sample::Sampling;
 
+use crate::named::{Named, devices_of};
 use crate::{ReceiptSettings, Served, Settings, router, serve};
 
 /// Threads of the server beside those of the engines at most.
@@ -20,7 +21,8 @@ const MOST_THREADS: usize = 8;
 /// The arguments of `hlx serve`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Run folders, imported models or Hugging Face folders; NAME=FOLDER gives one another name than its folder's.
+    /// Run folders, imported models or Hugging Face folders; NAME=FOLDER gives one another name than its folder's, and
+    /// FOLDER@DEVICE puts one on devices of its own.
     #[arg(required = true, value_name = "MODEL")]
     models: Vec<String>,
     /// The address to listen at; other machines reach 0.0.0.0.
@@ -29,7 +31,8 @@ pub struct Arguments {
     /// The port; 0 takes a free one.
     #[arg(long, default_value_t = 8000)]
     port: u16,
-    /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
+    /// auto, cpu, vulkan or vulkan:N, or several with commas between them, which answer the requests of each model
+    /// together; the environment variable HLX_DEVICE wins.
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     device: String,
     /// Keep the matrices in this type: f32, f16 or bf16; if left out, that of the folder.
@@ -54,7 +57,7 @@ pub struct Arguments {
     /// An origin of pages that may ask, or *; may be given several times.
     #[arg(long, value_name = "ORIGIN")]
     cors: Vec<String>,
-    /// Answers of a model that a step appends to, at most.
+    /// Answers of a model that a step on each of its devices appends to, at most.
     #[arg(long, value_name = "N", default_value_t = 16)]
     places: usize,
     /// Tokens of a prompt and its answer; the model's positions if left out.
@@ -120,18 +123,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         chunk: arguments.chunk,
         reuses_prefixes: !arguments.no_prefix_cache,
     };
+    let usual_devices = devices_of(&arguments.device);
     let mut models: Vec<Served> = Vec::new();
     for named in &arguments.models {
-        let (id, folder) = match named.split_once('=') {
-            Some((id, folder)) => (id.to_owned(), PathBuf::from(folder)),
-            None => (name_of(Path::new(named))?, PathBuf::from(named)),
-        };
-        ensure!(!id.is_empty(), "{named}: the name is empty");
+        let Named {
+            id,
+            folder,
+            devices,
+        } = Named::parse(named)?;
         if models.iter().any(|model| model.id == id) {
             bail!("{id}: two models have this name; NAME=FOLDER gives one another");
         }
-        // Each engine has a device of its own: a device belongs to one thread.
-        let device = Device::open_from_env(&arguments.device)?;
         let opening = Opening {
             dtype: arguments.dtype,
             average: arguments.average,
@@ -147,18 +149,22 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             max_tokens: 16,
             n_texts: 1,
         };
+        let devices = open_devices(devices.as_deref().unwrap_or(&usual_devices))?;
         // The files' digests are computed while they are read.
-        let (files, text) = std::thread::scope(|scope| {
+        let (files, texts) = std::thread::scope(|scope| {
             let files = settings.receipts.is_some();
             let files = files
                 .then(|| scope.spawn(|| files_of_model(&folder, arguments.adapter.as_deref())));
-            let text = TextModel::open_to_write(&device, &folder, opening, &wanted);
-            (files.map(|files| files.join()), text)
+            let open = |device: &Device| {
+                tracing::info!("{id}: {} on {}", folder.display(), device.info());
+                TextModel::open_to_write(device, &folder, opening, &wanted)
+            };
+            let texts = devices.iter().map(open).collect::<Result<Vec<_>>>();
+            (files.map(|files| files.join()), texts)
         });
-        let text = text?;
-        text.warn_of_pairs();
-        tracing::info!("{id}: {} on {}", folder.display(), device.info());
-        let mut model = Served::start(&id, text, limits, now())?;
+        let texts = texts?;
+        texts.iter().take(1).for_each(TextModel::warn_of_pairs);
+        let mut model = Served::start_on(&id, texts, limits, now())?;
         match files {
             None => {}
             Some(Ok(files)) => model = model.with_files(files?),
@@ -238,14 +244,24 @@ fn keys(path: &Path) -> Result<Vec<String>> {
     Ok(keys)
 }
 
-/// The name of a folder.
-fn name_of(folder: &Path) -> Result<String> {
-    let whole = folder
-        .canonicalize()
-        .with_context(|| folder.display().to_string())?;
-    let name = whole.file_name().and_then(|name| name.to_str());
-    let name = name.with_context(|| format!("{}: has no name; say NAME=FOLDER", folder.display()));
-    Ok(name?.to_owned())
+/// Opens devices, which belong to one engine.
+///
+/// # Errors
+/// One that is named twice, and those of [`Device::open_from_env`].
+fn open_devices(names: &[String]) -> Result<Vec<Device>> {
+    let names = match environment::text("HLX_DEVICE")? {
+        Some(_) => &names[..1],
+        None => names,
+    };
+    let mut devices: Vec<Device> = Vec::new();
+    for name in names {
+        let device = Device::open_from_env(name)?;
+        let selector = &device.info().selector;
+        let is_known = devices.iter().any(|one| one.info().selector == *selector);
+        ensure!(!is_known, "--device: {selector} is named twice");
+        devices.push(device);
+    }
+    Ok(devices)
 }
 
 fn now() -> u64 {

@@ -119,9 +119,10 @@ async fn recompute(model: Model, receipt: Receipt) -> Result<Vec<Check>, ApiErro
         let checker = Checker::new(model.text(), model.digests(), &guides)?;
         let mut replay = checker.replay(&receipt.body)?;
         let vocabulary = model.text().model.vocabulary();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         // It ends with the request.
         for logits in rows {
-            replay.take(&logits, vocabulary);
+            replay.take(&logits, vocabulary, cores);
         }
         Ok::<_, anyhow::Error>(checker.checks(&receipt.body, &replay.finish()))
     });

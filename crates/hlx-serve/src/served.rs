@@ -39,9 +39,21 @@ impl Served {
     /// # Errors
     /// A chat template with a fault of syntax, and as [`Engine::start`].
     pub fn start(id: &str, text: TextModel, limits: Limits, created: u64) -> Result<Self> {
+        Self::start_on(id, vec![text], limits, created)
+    }
+
+    /// Starts the engine of a model on several devices, on each of which it was opened.
+    ///
+    /// # Errors
+    /// A chat template with a fault of syntax, and as [`Engine::start_on`].
+    pub fn start_on(id: &str, texts: Vec<TextModel>, limits: Limits, created: u64) -> Result<Self> {
+        let texts: Vec<Arc<TextModel>> = texts.into_iter().map(Arc::new).collect();
+        let text = texts.first().with_context(|| format!("{id}: no device"))?;
         let device = text.model.device()?;
-        let digests = digests_of(&text, Vec::new(), text.tokenizer.chat_template())?;
-        let text = Arc::new(text);
+        let digests = digests_of(text, Vec::new(), text.tokenizer.chat_template())?;
+        let devices = texts.iter().map(|text| text.model.device());
+        let devices = devices.map(|device| Ok(device?.info().to_string()));
+        let devices = devices.collect::<Result<Vec<_>>>()?.join(", ");
         let template = text.tokenizer.chat_template().is_some();
         let template = template.then(|| ChatTemplate::of(&text.tokenizer));
         let source = text.tokenizer.chat_template();
@@ -49,12 +61,12 @@ impl Served {
             style: source.and_then(Style::of_template),
             id: id.to_owned(),
             template: template.transpose()?,
-            engine: Engine::start(text, limits).with_context(|| id.to_owned())?,
+            engine: Engine::start_on(texts, limits).with_context(|| id.to_owned())?,
             created,
             formats: OnceLock::new(),
             digests,
             arithmetic: device.arithmetic().name(),
-            device: device.info().to_string(),
+            device: devices,
         })
     }
 

@@ -1,10 +1,8 @@
-//! Text from a model: of one over bytes a byte at a time, of one with a tokenizer token by token with a
-//! cache.
+//! Text from a model, over bytes or with a tokenizer: requests that the engine's loop answers on the calling thread.
 
 mod answers;
 mod growing;
 mod settings;
-mod stop;
 mod text;
 mod tokens;
 
@@ -13,18 +11,15 @@ use hlx_nn::{CausalLm, CausalModel};
 
 use crate::config::Format;
 use crate::data::{END, SEPARATOR};
+use crate::engine::Spelling;
 use crate::sample::Sampling;
 
+pub use crate::engine::TextModel;
 pub use answers::{Answer, TokenRecord, answer_pairs, count_exact};
-pub(crate) use growing::Growing;
 pub use growing::{News, Tell, each_text};
-use growing::{RawBytes, grow_texts};
 pub use settings::{Wanted, check_settings};
-pub(crate) use stop::Stops;
-pub use text::{TextModel, encode_prompt, tell_texts, write_texts};
-pub use tokens::{
-    Drawn, Held, Take, TokenGeneration, check_prompt, generate_held, generate_tokens,
-};
+pub use text::{encode_prompt, tell_texts, write_texts};
+pub use tokens::{Drawn, Held, Take, TokenGeneration, check_prompt, generate_tokens};
 
 /// How to generate.
 #[derive(Clone, Debug)]
@@ -121,11 +116,13 @@ pub fn tell_bytes(
             pairs.then_some(u32::from(END)).into_iter().collect(),
         )
     };
-    let stops = Stops::new(&generation.stop);
-    let texts = (0..prompts.len() * generation.n_texts).map(|_| RawBytes);
-    grow_texts(texts.collect(), &stops, tell, |take| {
-        generate_tokens(model, prompts, &options, take).map(drop)
-    })
+    let work = tokens::Work {
+        spelling: Spelling::Bytes,
+        prompts,
+        options: &options,
+        stop: &generation.stop,
+    };
+    work.tell(model, None, tell)
 }
 
 /// The ids of a prompt for a model of bytes; of pairs with the separator, unless the prompt is `raw`.

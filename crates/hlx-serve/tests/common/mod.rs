@@ -92,7 +92,8 @@ impl Server {
         Self::start_models(models, settings)
     }
 
-    fn start_models(models: Vec<Served>, settings: Settings) -> Self {
+    /// Serves these models.
+    pub fn start_models(models: Vec<Served>, settings: Settings) -> Self {
         let router = router(models, &settings).expect("routes");
         let (ends, ended) = tokio::sync::oneshot::channel::<()>();
         let (told, address) = std::sync::mpsc::channel();

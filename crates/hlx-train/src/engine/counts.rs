@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Counters that the engine's thread writes and any thread reads.
 #[derive(Debug, Default)]
 pub struct Counts {
-    waiting: AtomicUsize,
     pub(super) running: AtomicUsize,
     pub(super) answered: AtomicU64,
     pub(super) cancelled: AtomicU64,
@@ -24,7 +23,7 @@ pub struct Counts {
 /// The counters of a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Requests that wait for a place.
+    /// Requests that wait for a place; of a device alone none, as they wait for all devices.
     pub waiting: usize,
     /// Requests whose prompts are being read or whose answers grow.
     pub running: usize,
@@ -54,18 +53,30 @@ pub struct Snapshot {
     pub shared_pages: usize,
 }
 
+impl Snapshot {
+    /// Adds what another device has done.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            waiting: self.waiting + other.waiting,
+            running: self.running + other.running,
+            answered: self.answered + other.answered,
+            cancelled: self.cancelled + other.cancelled,
+            failed: self.failed + other.failed,
+            prompt_tokens: self.prompt_tokens + other.prompt_tokens,
+            reused_tokens: self.reused_tokens + other.reused_tokens,
+            answer_tokens: self.answer_tokens + other.answer_tokens,
+            steps: self.steps + other.steps,
+            step_tokens: self.step_tokens + other.step_tokens,
+            preempted: self.preempted + other.preempted,
+            pages: self.pages + other.pages,
+            free_pages: self.free_pages + other.free_pages,
+            shared_pages: self.shared_pages + other.shared_pages,
+        }
+    }
+}
+
 impl Counts {
-    /// Counts `n` more requests that wait, if they are at most `limit` then; else returns how many wait.
-    pub(super) fn queue(&self, n: usize, limit: usize) -> Result<(), usize> {
-        let more = |waiting: usize| waiting.checked_add(n).filter(|&all| all <= limit);
-        self.waiting.fetch_update(Relaxed, Relaxed, more).map(drop)
-    }
-
-    /// A request waits no longer.
-    pub(super) fn unqueue(&self) {
-        self.waiting.fetch_sub(1, Relaxed);
-    }
-
     /// A request has ended, which `counter` counts.
     pub(super) fn end(&self, counter: &AtomicU64) {
         counter.fetch_add(1, Relaxed);
@@ -74,7 +85,7 @@ impl Counts {
 
     pub(super) fn snapshot(&self) -> Snapshot {
         Snapshot {
-            waiting: self.waiting.load(Relaxed),
+            waiting: 0,
             running: self.running.load(Relaxed),
             answered: self.answered.load(Relaxed),
             cancelled: self.cancelled.load(Relaxed),

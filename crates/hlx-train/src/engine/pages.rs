@@ -87,12 +87,15 @@ impl Pages {
         self.known_of(ids).count()
     }
 
-    /// How many free pages are missing for these tokens and one more, of which those that hold their beginning are used again
-    /// if it `reuses` them.
+    /// How many free pages are missing for all of these tokens and one more, where those in use that hold their beginning
+    /// count if they may be `reuse`d.
     pub fn n_missing(&self, ids: &[u32], reuses: bool) -> usize {
         let needed = PagePool::pages_of(ids.len() + 1);
-        let in_use = |(page, _): &(u32, Chain)| reuses && self.all[*page as usize].users > 0;
-        let n_in_use = self.known_of(ids).filter(in_use).count();
+        let in_use = |(page, _): &(u32, Chain)| self.all[*page as usize].users > 0;
+        let n_in_use = match reuses {
+            true => self.known_of(ids).filter(in_use).count(),
+            false => 0,
+        };
         (needed - n_in_use).saturating_sub(self.n_free())
     }
 

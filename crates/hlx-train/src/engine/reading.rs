@@ -62,7 +62,6 @@ impl<'m> Reading<'m> {
     /// Notes what was read.
     pub fn note(&mut self, read: &mut Read) {
         self.logprobs.append(&mut read.logprobs);
-        self.running.sequence.note_watched(read.n_held);
     }
 
     /// How many log-probabilities of each of the prompt's tokens are wanted.
@@ -74,36 +73,31 @@ impl<'m> Reading<'m> {
             .filter(|_| !sequence.is_read())
     }
 
-    /// Who gets the logits behind tokens of the next `n`, and the first of these tokens. What was read once is not given
-    /// again.
-    fn watched(&self, n: usize) -> Option<(&Watch, usize)> {
-        let (sequence, first) = (&self.running.sequence, self.running.held.n_tokens);
-        let watch = sequence.request().watch.as_ref();
-        let watch = watch.map(|watch| (watch, watch.from.max(sequence.n_watched()).max(first)));
-        watch.filter(|&(_, from)| from < first + n && !sequence.is_read())
+    /// Whether the logits behind all of the next `n` tokens are wanted.
+    fn wants_all(&self, n: usize) -> bool {
+        let end = self.running.held.n_tokens + n;
+        self.wanted().is_some() || self.watch().is_some_and(|watch| watch.from < end)
     }
 
-    /// The rows of logits that are wanted of the next `n` tokens: the last ones.
-    fn n_rows(&self, n: usize) -> usize {
-        match self.wanted().is_some() || self.watched(n).is_some() {
-            true => n,
-            false => usize::from(n == self.n_left()),
-        }
+    /// Who gets the logits behind the prompt's tokens.
+    fn watch(&self) -> Option<&Watch> {
+        let sequence = &self.running.sequence;
+        let watch = sequence.request().watch.as_ref();
+        watch.filter(|_| !sequence.is_read())
     }
 
     /// What the rows of logits say of the `n` tokens that were read.
-    fn read(&self, n: usize, logits: &[f32], vocabulary: usize) -> Read {
-        let rows: Vec<&[f32]> = logits.chunks(vocabulary).collect();
+    fn read(&self, n: usize, rows: &[&[f32]]) -> Read {
         let (ids, first) = (&self.running.sequence.ids, self.running.held.n_tokens);
         let n_held = first + n;
         let is_last = n_held == ids.len();
         let logprobs = self.wanted().map_or_else(Vec::new, |n_top| {
-            let next = ids[first + 1..].iter().zip(&rows);
+            let next = ids[first + 1..].iter().zip(rows);
             let known = next.map(|(&id, row)| log_probabilities(row, id, n_top));
             known.collect()
         });
-        if let Some((watch, from)) = self.watched(n) {
-            watch.look(&logits[(from - first) * vocabulary..]);
+        if let Some(watch) = self.watch().filter(|_| rows.len() == n) {
+            watch.look(first, rows);
         }
         let last = rows.last().filter(|_| is_last);
         Read {
@@ -154,7 +148,11 @@ pub(super) fn read(
             held: *held,
             pages,
         });
-        let n_rows = reading.n_rows(n);
+        let n_rows = match (reading.wants_all(n), n == reading.n_left()) {
+            (true, _) => n,
+            (false, true) => 1,
+            (false, false) => 0,
+        };
         n_tokens += n;
         numbers.extend((n_tokens - n_rows..n_tokens).map(|row| row as u32));
         rows.push((n, n_rows));
@@ -171,17 +169,16 @@ pub(super) fn read(
         true => logits.to_vec::<f32>()?,
         false => Vec::new(),
     };
-    let vocabulary = model.vocabulary();
-    let mut rest = &logits[..];
+    let (of_readings, of_growing) =
+        logits.split_at(logits.len() - growing.len() * model.vocabulary());
+    let mut of_readings = of_readings.chunks(model.vocabulary());
     let read = readings.iter().zip(rows).map(|(reading, (n, n_rows))| {
-        let (own, behind) = rest.split_at(n_rows * vocabulary);
-        rest = behind;
-        reading.read(n, own, vocabulary)
+        let rows: Vec<&[f32]> = of_readings.by_ref().take(n_rows).collect();
+        reading.read(n, &rows)
     });
-    let read = read.collect();
     Ok(PassResult {
-        read,
+        read: read.collect(),
         n_tokens,
-        of_growing: rest.to_vec(),
+        of_growing: of_growing.to_vec(),
     })
 }

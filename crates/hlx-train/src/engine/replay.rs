@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::counts::Counts;
 use super::draw::digest_of;
 use super::request::{Event, Finish, Request};
-use super::sequence::{Next, Sequence};
-use crate::generate::TextModel;
+use super::sequence::{Listener, Next, Sequence};
+use super::speaker::TextModel;
 
 /// Draws the tokens of an answer again, from logits that are given row by row.
 pub struct Replay<'m> {
@@ -79,17 +79,18 @@ impl<'m> Replay<'m> {
     ) -> Self {
         let told = Arc::new(Mutex::new(Told::default()));
         let listener = Arc::clone(&told);
-        let listen = Box::new(move |event| {
+        let hear = Box::new(move |event: Event<Vec<u8>>| {
             let mut told = listener.lock().unwrap_or_else(PoisonError::into_inner);
             match event {
                 Event::Prompt { .. } => {}
-                Event::Piece { text, .. } => told.text += &text,
+                Event::Piece { text, .. } => told.text += &String::from_utf8_lossy(&text),
                 Event::End { finish, .. } => told.finish = Some(finish),
             }
         });
         counts.running.fetch_add(1, Relaxed);
         let (goes_on, is_empty) = (Arc::new(AtomicBool::new(false)), request.max_tokens == 0);
-        let mut sequence = Sequence::new(text, request, listen, goes_on, counts);
+        let listener = Listener::new(hear, goes_on, 0);
+        let mut sequence = Sequence::new(&text.speaker(), request, listener, counts);
         if is_empty && !sequence.has_ended() {
             sequence.end(Finish::Length);
         }
@@ -107,24 +108,24 @@ impl<'m> Replay<'m> {
         self.expected.len() - self.steps.len()
     }
 
-    /// Takes the logits of the next steps, \[rows, V\]; rows behind the last token are left out.
-    pub fn take(&mut self, logits: &[f32], vocabulary: usize) {
+    /// Takes the logits of the next steps, \[rows, V\], whose digests are computed by several threads; rows behind the last
+    /// token are left out.
+    pub fn take(&mut self, logits: &[f32], vocabulary: usize, n_threads: usize) {
         let rows: Vec<&[f32]> = logits
             .chunks_exact(vocabulary)
             .take(self.n_open())
             .collect();
         let mut digests = vec![[0; 32]; rows.len()];
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let size = rows.len().div_ceil(cores).max(1);
-        std::thread::scope(|scope| {
-            for (rows, digests) in rows.chunks(size).zip(digests.chunks_mut(size)) {
-                scope.spawn(move || {
-                    for (digest, row) in digests.iter_mut().zip(rows) {
-                        *digest = digest_of(row);
-                    }
-                });
-            }
-        });
+        let size = rows.len().div_ceil(n_threads.max(1)).max(1);
+        let digest = |(digest, row): (&mut [u8; 32], &&[f32])| *digest = digest_of(row);
+        match rows.len() <= size {
+            true => digests.iter_mut().zip(&rows).for_each(digest),
+            false => std::thread::scope(|scope| {
+                for (rows, digests) in rows.chunks(size).zip(digests.chunks_mut(size)) {
+                    scope.spawn(move || digests.iter_mut().zip(rows).for_each(digest));
+                }
+            }),
+        }
         for (row, digest) in rows.iter().zip(digests) {
             self.draw(row);
             self.steps.push(digest);

@@ -26,6 +26,9 @@ pub struct Request {
     pub stop: Vec<Vec<u8>>,
     /// Whether the model's own end tokens do not end the answer, but are tokens of it.
     pub ignores_end: bool,
+    /// Whether the answer continues behind the model's positions, with the last tokens that they hold, which takes a
+    /// whole pass a token.
+    pub slides: bool,
     /// Subtracted from the logits of tokens that the answer has.
     pub presence_penalty: f32,
     /// Subtracted from the logit of a token for each time that the answer has it.
@@ -71,6 +74,7 @@ impl Request {
             stream: 0,
             stop: Vec::new(),
             ignores_end: false,
+            slides: false,
             presence_penalty: 0.0,
             frequency_penalty: 0.0,
             logit_bias: Vec::new(),
@@ -93,7 +97,7 @@ impl Request {
         if n_prompt == 0 {
             return fault("prompt", "the prompt is empty".to_owned());
         }
-        if n_prompt > capacity {
+        if n_prompt > capacity && !self.slides {
             let reason =
                 format!("the prompt has {n_prompt} tokens, and the model takes {capacity}");
             return fault("prompt", reason);
@@ -144,8 +148,8 @@ impl Request {
         self.sampling.is_greedy() && !self.is_weighed() && self.logprobs.is_none() && !self.digests
     }
 
-    /// Whether logits are wanted of tokens of the prompt before its last.
-    pub(super) fn wants_all_logits(&self) -> bool {
+    /// Whether the logits behind all tokens of the prompt are wanted, which cached tokens do not have.
+    pub(super) fn reads_whole_prompt(&self) -> bool {
         self.prompt_logprobs.is_some() || self.watch.is_some()
     }
 
@@ -176,9 +180,9 @@ pub struct Token {
     pub logprobs: Option<Logprobs>,
 }
 
-/// What happens to a request.
+/// What happens to a request. Text is characters, or bytes where tokens stand for them.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum Event<T = String> {
     /// The prompt was read.
     Prompt {
         /// The log-probabilities of its tokens from the second on, if they are wanted.
@@ -187,7 +191,7 @@ pub enum Event {
     /// The answer's next characters, and the tokens that they begin in.
     Piece {
         /// Whole characters.
-        text: String,
+        text: T,
         /// Each token is in one event.
         tokens: Vec<Token>,
     },
@@ -213,6 +217,35 @@ pub struct Trace {
     pub tokens: Vec<u32>,
     /// The first 8 bytes of the SHA-256 of each one's logits.
     pub steps: Vec<[u8; 8]>,
+}
+
+impl Event<Vec<u8>> {
+    /// The same with its text as characters.
+    pub(super) fn into_characters(self) -> Event {
+        match self {
+            Self::Prompt { logprobs } => Event::Prompt { logprobs },
+            Self::Piece { text, tokens } => {
+                let lossy = |error: std::string::FromUtf8Error| {
+                    String::from_utf8_lossy(error.as_bytes()).into_owned()
+                };
+                let text = String::from_utf8(text).unwrap_or_else(lossy);
+                Event::Piece { text, tokens }
+            }
+            Self::End {
+                finish,
+                end_token,
+                usage,
+                digest,
+                trace,
+            } => Event::End {
+                finish,
+                end_token,
+                usage,
+                digest,
+                trace,
+            },
+        }
+    }
 }
 
 /// Why an answer has ended.

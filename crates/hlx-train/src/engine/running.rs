@@ -43,9 +43,14 @@ impl<'m> All<'m> {
         self.places.iter().flatten().count()
     }
 
+    /// The requests that can be read for a place.
+    pub fn n_free(&self) -> usize {
+        self.places.len() - self.readings.len() - self.n_growing()
+    }
+
     /// Whether one more request can be read for a place.
     pub fn has_place(&self) -> bool {
-        self.readings.len() + self.n_growing() < self.places.len()
+        self.n_free() > 0
     }
 
     /// The age of a request that begins now.
@@ -54,8 +59,8 @@ impl<'m> All<'m> {
         self.n_begun
     }
 
-    /// Whether there are pages for these tokens and the next, of which those that hold their beginning are used again if it
-    /// `reuses` them, or nothing else has any.
+    /// Whether there are pages for these tokens and the next, some of which they may share if they may `reuse` them, or
+    /// nothing else has any.
     pub fn has_pages_for(&self, ids: &[u32], reuses: bool) -> bool {
         let has_none = self.readings.is_empty() && self.n_growing() == 0;
         has_none || self.pages.n_missing(ids, reuses) == 0

@@ -4,15 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hlx_text::DecodeStream;
 use sha2::{Digest as _, Sha256};
 
-use super::Listen;
 use super::counts::Counts;
 use super::draw::{digest_of, log_probabilities, weighed};
+use super::growing::Growing;
 use super::guide::{Guide, Guides};
 use super::request::{Event, Finish, Logprobs, Request, Token, Trace, Usage};
-use crate::generate::{Drawn, Growing, Stops, TextModel};
+use super::speaker::{Decoder, Speaker};
+use super::stop::Stops;
+use super::work::{Hear, Job, Work};
+
+/// The error of an answer that cannot be continued.
+pub(crate) const NAN_LOGITS: &str =
+    "the model's logits are NaN: its weights are damaged, or the run has diverged";
 
 /// What is known of an answer's next token.
 pub(super) enum Next<'a> {
@@ -22,17 +27,45 @@ pub(super) enum Next<'a> {
     Likeliest(Option<u32>),
 }
 
+/// Who gets what happens to an answer.
+pub(super) struct Listener {
+    hear: Hear,
+    is_cancelled: Arc<AtomicBool>,
+    /// What has happened.
+    n_events: usize,
+    /// What is known already.
+    n_known: usize,
+}
+
+impl Listener {
+    /// One that has been told the first `n_known` events.
+    pub fn new(hear: Hear, is_cancelled: Arc<AtomicBool>, n_known: usize) -> Self {
+        Self {
+            hear,
+            is_cancelled,
+            n_events: 0,
+            n_known,
+        }
+    }
+
+    fn tell(&mut self, event: Event<Vec<u8>>) {
+        self.n_events += 1;
+        if self.n_events > self.n_known {
+            (self.hear)(event);
+        }
+    }
+}
+
 /// A request with its answer so far.
 pub(super) struct Sequence<'m> {
     request: Request,
-    listen: Listen,
-    is_cancelled: Arc<AtomicBool>,
+    listener: Listener,
     counts: &'m Counts,
     /// Those of the prompt and of the answer.
     pub ids: Vec<u32>,
     end_tokens: &'m [u32],
     /// `None` once the answer has ended.
-    decoder: Option<DecodeStream<'m>>,
+    decoder: Option<Decoder<'m>>,
     text: Growing,
     /// Bytes that the decoder has returned.
     n_decoded: usize,
@@ -49,31 +82,26 @@ pub(super) struct Sequence<'m> {
     n_reused: usize,
     /// Whether the prompt was read.
     is_read: bool,
-    /// The tokens of the prompt whose logits were looked at.
-    n_watched: usize,
     /// The one that has ended the answer.
     end_token: Option<Token>,
 }
 
 impl<'m> Sequence<'m> {
     pub fn new(
-        text: &'m TextModel,
+        speaker: &Speaker<'m>,
         request: Request,
-        listen: Listen,
-        is_cancelled: Arc<AtomicBool>,
+        listener: Listener,
         counts: &'m Counts,
     ) -> Self {
-        let decoder = text.tokenizer.stream_after(&request.prompt);
-        let decoder = decoder.map(|decoder| decoder.showing(&request.marks));
+        let decoder = speaker.spelling.after(&request.prompt, &request.marks);
         let mut new = Self {
             ids: request.prompt.clone(),
             end_tokens: match request.ignores_end {
                 true => &[],
-                false => &text.end_tokens,
+                false => speaker.end_tokens,
             },
             request,
-            listen,
-            is_cancelled,
+            listener,
             counts,
             decoder: None,
             text: Growing::default(),
@@ -88,7 +116,6 @@ impl<'m> Sequence<'m> {
             trace: Trace::default(),
             n_reused: 0,
             is_read: false,
-            n_watched: 0,
             end_token: None,
         };
         let guide = new.request.guides.as_ref().map(Guides::make).transpose();
@@ -100,6 +127,15 @@ impl<'m> Sequence<'m> {
         new
     }
 
+    /// The sequence of a request, if the work is one.
+    pub fn of_work(speaker: &Speaker<'m>, work: Work, counts: &'m Counts) -> Option<Self> {
+        let Job::Answer(request, hear) = work.job else {
+            return None;
+        };
+        let listener = Listener::new(hear, work.is_cancelled, work.n_known);
+        Some(Self::new(speaker, *request, listener, counts))
+    }
+
     pub fn request(&self) -> &Request {
         &self.request
     }
@@ -109,7 +145,22 @@ impl<'m> Sequence<'m> {
     }
 
     pub fn is_cancelled(&self) -> bool {
-        self.is_cancelled.load(Ordering::Acquire)
+        self.listener.is_cancelled.load(Ordering::Acquire)
+    }
+
+    /// The request, to be answered again: what was told is not told again.
+    pub fn into_work(self) -> Work {
+        let Listener {
+            hear,
+            is_cancelled,
+            n_events,
+            n_known,
+        } = self.listener;
+        Work {
+            is_cancelled,
+            job: Job::Answer(Box::new(self.request), hear),
+            n_known: n_known.max(n_events),
+        }
     }
 
     pub fn has_ended(&self) -> bool {
@@ -131,24 +182,14 @@ impl<'m> Sequence<'m> {
         self.is_read
     }
 
-    /// The tokens of the prompt whose logits were looked at, if someone does.
-    pub fn n_watched(&self) -> usize {
-        self.n_watched
-    }
-
-    /// Notes that the logits behind the first `n` tokens were looked at.
-    pub fn note_watched(&mut self, n: usize) {
-        self.n_watched = self.n_watched.max(n);
-    }
-
     /// Tells that the prompt was read.
     pub fn tell_prompt(&mut self, logprobs: Vec<Logprobs>) {
         self.is_read = true;
         self.tell(Event::Prompt { logprobs });
     }
 
-    pub fn tell(&mut self, event: Event) {
-        (self.listen)(event);
+    fn tell(&mut self, event: Event<Vec<u8>>) {
+        self.listener.tell(event);
     }
 
     /// Draws the next token and tells what is clear with it. The answer has ended then, or wants another token behind
@@ -173,7 +214,7 @@ impl<'m> Sequence<'m> {
         self.waiting.push((self.n_decoded, token));
         let piece = self.decoder.as_mut().map(|decoder| decoder.push(id));
         match piece.transpose() {
-            Ok(piece) => self.grow(piece.flatten().unwrap_or_default().as_bytes()),
+            Ok(piece) => self.grow(&piece.unwrap_or_default()),
             Err(error) => self.fail(&error.to_string()),
         }
         let n_answer = self.ids.len() - self.n_prompt();
@@ -185,7 +226,8 @@ impl<'m> Sequence<'m> {
             Err(reason) if !self.has_ended() => self.fail(&reason),
             Ok(_) | Err(_) => {}
         }
-        let is_full = n_answer >= self.request.max_tokens || self.ids.len() > capacity;
+        let is_outgrown = self.ids.len() > capacity && !self.request.slides;
+        let is_full = n_answer >= self.request.max_tokens || is_outgrown;
         if is_full && !self.has_ended() {
             self.end(Finish::Length);
         }
@@ -199,7 +241,7 @@ impl<'m> Sequence<'m> {
     fn draw(&mut self, next: &Next<'_>) -> Result<Token, String> {
         let draw = self.n_draws;
         self.n_draws += 1;
-        let failure = || Drawn::failure().to_string();
+        let failure = || NAN_LOGITS.to_owned();
         let logits = match *next {
             Next::Likeliest(id) => {
                 let token = id.map(|id| Token { id, logprobs: None });
@@ -245,7 +287,8 @@ impl<'m> Sequence<'m> {
         let stopped = self.text.grow(piece, &stops, &mut tell).unwrap_or(false);
         let stop = self.text.stop().map(<[u8]>::to_vec);
         self.n_told += told.len();
-        self.tell_piece(told, false);
+        let is_spelt = self.decoder.as_ref().is_none_or(Decoder::is_spelt);
+        self.tell_piece(told, !is_spelt);
         if stopped {
             self.finish(Finish::Stop(stop));
         }
@@ -264,16 +307,14 @@ impl<'m> Sequence<'m> {
             .drain(..n_clear)
             .map(|(_, token)| token)
             .collect();
-        // Pieces are whole characters, and a stop begins with one.
-        let text = String::from_utf8_lossy(&told).into_owned();
-        self.tell(Event::Piece { text, tokens });
+        self.tell(Event::Piece { text: told, tokens });
     }
 
     /// Ends an answer that no stop has ended.
     pub fn end(&mut self, finish: Finish) {
-        let rest = self.decoder.take().map(DecodeStream::finish);
+        let rest = self.decoder.take().map(Decoder::finish);
         match rest.transpose() {
-            Ok(rest) => self.grow(rest.unwrap_or_default().as_bytes()),
+            Ok(rest) => self.grow(&rest.unwrap_or_default()),
             Err(error) => return self.fail(&error.to_string()),
         }
         if self.text.has_ended() {

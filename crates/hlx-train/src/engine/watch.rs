@@ -1,6 +1,7 @@
 //! Who gets logits while a prompt is read.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A function of logits \[rows, V\].
 type Look = dyn Fn(&[f32]) + Send + Sync;
@@ -12,6 +13,8 @@ pub struct Watch {
     /// The first token behind which logits are wanted.
     pub from: usize,
     look: Arc<Look>,
+    /// How many rows were given: a prompt that is read again gives none twice.
+    n_given: Arc<AtomicUsize>,
 }
 
 impl Watch {
@@ -20,11 +23,18 @@ impl Watch {
         Self {
             from,
             look: Arc::new(look),
+            n_given: Arc::default(),
         }
     }
 
-    pub(super) fn look(&self, logits: &[f32]) {
-        (self.look)(logits);
+    /// Gives the rows of the tokens from a place on that were not given before.
+    pub(super) fn look(&self, first: usize, rows: &[&[f32]]) {
+        let begin = self.from + self.n_given.load(Relaxed);
+        let new = rows.get(begin.saturating_sub(first)..).unwrap_or_default();
+        if !new.is_empty() {
+            self.n_given.fetch_add(new.len(), Relaxed);
+            (self.look)(&new.concat());
+        }
     }
 }
 

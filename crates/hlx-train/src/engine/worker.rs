@@ -1,107 +1,92 @@
 //! The loop of the thread that owns the model.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvError, TryRecvError};
 
 use anyhow::Result;
-use hlx_autograd::{Tensor, no_grad};
+use hlx_autograd::Tensor;
 use hlx_core::Device;
 use hlx_nn::{CausalLm, CausalModel, PagePool, Piece, Slots};
 
 use super::counts::Counts;
 use super::embedding::embedding;
-use super::pages::Pages;
+use super::memory::Memory;
+use super::queue::Queue;
 use super::reading::{Read, Reading, Running, read};
-use super::request::{Finish, Request};
+use super::request::Finish;
 use super::running::All;
 use super::sequence::{Next, Sequence};
-use super::{Embedded, Limits, Listen};
-use crate::generate::TextModel;
-
-/// What a thread gets.
-pub(super) struct Work {
-    pub is_cancelled: Arc<AtomicBool>,
-    pub job: Job,
-}
-
-/// What is to be done.
-pub(super) enum Job {
-    Answer(Box<Request>, Listen),
-    Embed(Vec<u32>, Embedded),
-}
+use super::sliding::Sliding;
+use super::speaker::Speaker;
+use super::work::{Job, Work};
+use super::{Embedded, Limits};
 
 /// The state of the loop.
 pub(super) struct Worker<'m> {
-    text: &'m TextModel,
+    speaker: Speaker<'m>,
     model: &'m CausalLm,
     device: Device,
     limits: Limits,
-    inbox: Receiver<Work>,
-    counts: &'m Counts,
-    waiting: VecDeque<Work>,
+    pub(super) queue: &'m Queue,
+    /// The device's number among those of the queue.
+    pub(super) number: usize,
+    pub(super) is_withdrawn: bool,
+    pub(super) counts: &'m Counts,
+    /// What was taken and could not begin.
+    pub(super) waiting: VecDeque<Work>,
     slots: Slots,
-    all: All<'m>,
+    pub(super) all: All<'m>,
+    pub(super) sliding: Sliding<'m>,
 }
 
 impl<'m> Worker<'m> {
     pub fn new(
-        text: &'m TextModel,
+        speaker: Speaker<'m>,
         limits: Limits,
-        [capacity, n_pages]: [usize; 2],
-        inbox: Receiver<Work>,
+        memory: Memory,
+        (queue, number): (&'m Queue, usize),
         counts: &'m Counts,
     ) -> Result<Self> {
-        let model: &CausalLm = &text.model;
-        let device = model.device()?;
-        let all = All::new(limits.places, Pages::new(n_pages, limits.reuses_prefixes));
-        counts.pages.store(n_pages, Relaxed);
+        let Memory { slots, pages } = memory;
+        let all = All::new(limits.places, pages);
+        counts.pages.store(slots.n_pages(), Relaxed);
         all.count(counts);
         Ok(Self {
-            text,
-            model,
-            slots: Slots::new(model, &device, [limits.places, capacity], n_pages)?,
-            device,
+            speaker,
+            model: speaker.model,
+            device: speaker.model.device()?,
             limits,
-            inbox,
+            queue,
+            number,
+            is_withdrawn: false,
             counts,
             waiting: VecDeque::new(),
+            slots,
             all,
+            sliding: Sliding::default(),
         })
     }
 
-    /// Answers requests until there are no more.
-    pub fn run(&mut self) {
-        while self.receive() {
-            no_grad(|| self.round());
-            self.all.count(self.counts);
+    /// What it has read, once all is answered.
+    pub fn into_memory(self) -> Memory {
+        Memory {
+            slots: self.slots,
+            pages: self.all.pages,
         }
     }
 
-    /// Takes what has come; waits where there is nothing to do. Returns false once nothing can come, and all is done.
-    fn receive(&mut self) -> bool {
-        if self.waiting.is_empty() && self.all.is_idle() {
-            match self.inbox.recv() {
-                Ok(work) => self.waiting.push_back(work),
-                Err(RecvError) => return false,
-            }
-        }
-        loop {
-            match self.inbox.try_recv() {
-                Ok(work) => self.waiting.push_back(work),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return true,
-            }
-        }
-    }
-
-    /// Pieces of prompts, and a token of every answer.
-    fn round(&mut self) {
+    /// Begins with what waits, reads pieces of prompts, and draws a token of every answer.
+    ///
+    /// # Errors
+    /// What the device reports; nothing is known then of any page.
+    pub fn round(&mut self) -> Result<()> {
         self.drop_cancelled();
-        if let Err(error) = self.passes() {
-            self.fail_all(&format!("{error:#}"));
-        }
+        let capacity = self.slots.capacity();
+        let n_drawn = self.sliding.step(self.model, &self.device, capacity)?;
+        let counter = &self.counts.answer_tokens;
+        counter.fetch_add(n_drawn as u64, Relaxed);
+        self.passes()
     }
 
     /// The passes of a round. The first one that reads prompts appends to the answers, too.
@@ -131,10 +116,12 @@ impl<'m> Worker<'m> {
         self.waiting
             .retain(|work| !work.is_cancelled.load(Ordering::Acquire));
         for _ in self.waiting.len()..n_waiting {
-            self.counts.unqueue();
             self.counts.cancelled.fetch_add(1, Relaxed);
         }
-        for _ in self.all.take_where(Sequence::is_cancelled) {
+        let begun = self.all.take_where(Sequence::is_cancelled);
+        let n_sliding = self.sliding.0.len();
+        self.sliding.0.retain(|one| !one.is_cancelled());
+        for _ in 0..begun.len() + n_sliding - self.sliding.0.len() {
             self.counts.end(&self.counts.cancelled);
         }
     }
@@ -142,54 +129,66 @@ impl<'m> Worker<'m> {
     /// Begins with what waits, as far as places, pages and `room` tokens of a pass reach: those first that have given
     /// their pages back.
     fn begin(&mut self, room: usize) {
-        // Embeddings need neither.
-        if let Some(Work {
-            job: Job::Embed(..),
-            ..
-        }) = self.waiting.front()
-            && let Some(Work {
-                job: Job::Embed(tokens, embedded),
-                ..
-            }) = self.waiting.pop_front()
-        {
-            self.embed(&tokens, embedded);
-        }
         let n_left = |all: &All<'_>| all.readings.iter().map(Reading::n_left).sum::<usize>();
-        while self.all.has_place() && n_left(&self.all) < room {
+        loop {
+            let mut has_room = self.all.has_place() && n_left(&self.all) < room;
             if let Some((&age, sequence)) = self.all.preempted.first_key_value() {
-                if !self.may_begin(&sequence.ids, reuses(sequence)) {
-                    return;
+                if has_room && self.may_begin(&sequence.ids, reuses(sequence)) {
+                    if let Some(sequence) = self.all.preempted.remove(&age) {
+                        let reuses = reuses(&sequence);
+                        self.all.begin(sequence, age, reuses);
+                    }
+                    match self.all.preempted.contains_key(&age) {
+                        true => return,
+                        false => continue,
+                    }
                 }
-                if let Some(sequence) = self.all.preempted.remove(&age) {
-                    let reuses = reuses(&sequence);
-                    self.all.begin(sequence, age, reuses);
-                }
-                if self.all.preempted.contains_key(&age) {
-                    return;
-                }
-                continue;
+                has_room = false;
             }
-            let Some(Work { is_cancelled, job }) = self.waiting.pop_front() else {
+            let Some(work) = self.next(has_room) else {
                 return;
             };
-            match job {
-                job @ Job::Embed(..) => {
-                    return self.waiting.push_front(Work { is_cancelled, job });
-                }
-                Job::Answer(request, listen) => {
-                    if !self.may_begin(&request.prompt, !request.wants_all_logits()) {
-                        let job = Job::Answer(request, listen);
-                        return self.waiting.push_front(Work { is_cancelled, job });
-                    }
-                    self.begin_counting(request.prompt.len());
-                    let (text, counts) = (self.text, self.counts);
-                    let sequence = Sequence::new(text, *request, listen, is_cancelled, counts);
-                    if !sequence.has_ended() {
-                        self.begin_answer(sequence);
+            match work.job {
+                // Embeddings need no place.
+                Job::Embed(tokens, embedded) => return self.embed(&tokens, embedded),
+                Job::Answer(..) => {
+                    if let Some(work) = self.begin_request(work) {
+                        return self.waiting.push_front(work);
                     }
                 }
             }
         }
+    }
+
+    /// Begins with a request, or returns it if it has to wait.
+    fn begin_request(&mut self, work: Work) -> Option<Work> {
+        let Job::Answer(request, _) = &work.job else {
+            return Some(work);
+        };
+        let slides = request.prompt.len() > self.slots.capacity();
+        let may_begin = match slides {
+            true => self.sliding.0.len() < self.limits.places,
+            false => self.may_begin(&request.prompt, !request.reads_whole_prompt()),
+        };
+        if !may_begin {
+            return Some(work);
+        }
+        self.begin_counting(request.prompt.len());
+        let sequence = Sequence::of_work(&self.speaker, work, self.counts)?;
+        match (sequence.has_ended(), slides) {
+            (true, _) => {}
+            (false, true) => self.slide(sequence),
+            (false, false) => self.begin_answer(sequence),
+        }
+        None
+    }
+
+    /// Has an answer slide.
+    fn slide(&mut self, mut sequence: Sequence<'m>) {
+        if !sequence.is_read() {
+            sequence.tell_prompt(Vec::new());
+        }
+        self.sliding.0.push(sequence);
     }
 
     /// Whether there are pages for a request of these tokens, and none is read that it will find more of them in.
@@ -228,7 +227,6 @@ impl<'m> Worker<'m> {
     }
 
     fn begin_counting(&self, n_prompt: usize) {
-        self.counts.unqueue();
         self.counts.running.fetch_add(1, Relaxed);
         self.counts
             .prompt_tokens
@@ -284,9 +282,14 @@ impl<'m> Worker<'m> {
                 }
             }
         }
-        match running.sequence.has_ended() {
-            true => drop(self.all.release(running)),
-            false => self.all.grow(running),
+        let is_outgrown = running.sequence.ids.len() > self.slots.capacity();
+        match (running.sequence.has_ended(), is_outgrown) {
+            (true, _) => drop(self.all.release(running)),
+            (false, false) => self.all.grow(running),
+            (false, true) => {
+                let sequence = self.all.release(running);
+                self.slide(sequence);
+            }
         }
     }
 
@@ -345,24 +348,21 @@ impl<'m> Worker<'m> {
             };
             growing.push((next, sequence));
         }
-        let n_drawn = advance_all(growing, self.slots.capacity(), logits.len());
+        let capacity = self.slots.capacity();
+        let n_drawn = advance_all(growing, capacity, logits.len());
         let counter = &self.counts.answer_tokens;
         counter.fetch_add(n_drawn as u64, Relaxed);
-        drop(self.all.take_where(Sequence::has_ended));
-    }
-
-    /// Ends all requests that have begun, whose pages may hold anything.
-    fn fail_all(&mut self, reason: &str) {
-        self.all.pages.forget();
-        for mut sequence in self.all.take_where(|_| true) {
-            sequence.fail(reason);
+        for ended in self.all.take_where(Sequence::has_ended) {
+            self.queue.remember(self.number, &ended.ids);
         }
+        let outgrown = self.all.take_where(|one| one.ids.len() > capacity);
+        outgrown.into_iter().for_each(|one| self.slide(one));
     }
 }
 
 /// Whether a request may begin with what pages hold of it: cached tokens have no logits.
 fn reuses(sequence: &Sequence<'_>) -> bool {
-    sequence.is_read() || !sequence.request().wants_all_logits()
+    sequence.is_read() || !sequence.request().reads_whole_prompt()
 }
 
 fn downloaded(logits: &Tensor) -> Result<Vec<f32>> {

@@ -4,23 +4,9 @@ use anyhow::{Result, bail, ensure};
 use hlx_nn::{CausalLm, CausalModel};
 use hlx_text::{Preparation, Tokenizer};
 
-use super::growing::{News, Tell, grow_texts};
-use super::stop::Stops;
-use super::tokens::{Held, TokenGeneration, check_prompt, generate_held, generate_tokens};
-use crate::opening::Opened;
-
-/// A language model with its tokenizer.
-#[derive(Debug)]
-pub struct TextModel {
-    /// The model.
-    pub model: Opened,
-    /// Its tokenizer.
-    pub tokenizer: Tokenizer,
-    /// How the texts were encoded that the model was trained on.
-    pub preparation: Preparation,
-    /// The tokens that end a text, as [`SpecialTokens::read`](crate::special_tokens::SpecialTokens::read) has them.
-    pub end_tokens: Vec<u32>,
-}
+use super::growing::{News, Tell};
+use super::tokens::{Held, TokenGeneration, Work, check_prompt};
+use crate::engine::{Spelling, TextModel};
 
 impl TextModel {
     /// Whether its tokens are bytes.
@@ -69,12 +55,13 @@ impl TextModel {
         }
     }
 
-    /// Continues prompts and returns the text after each, as [`generate_tokens`]; `stop` ends a text in
+    /// Continues prompts and returns the text after each, as
+    /// [`generate_tokens`](super::generate_tokens); `stop` ends a text in
     /// front of any of these texts. `tell(number, text)` gets the next characters of the text of that
     /// number; those that a stop may begin with are held back until it is clear.
     ///
     /// # Errors
-    /// As [`generate_tokens`], and that of `tell`, which ends all texts.
+    /// As [`generate_tokens`](super::generate_tokens), and that of `tell`, which ends all texts.
     pub fn write(
         &self,
         prompts: &[Vec<u32>],
@@ -85,10 +72,11 @@ impl TextModel {
         write_texts(&self.model, &self.tokenizer, prompts, options, stop, tell)
     }
 
-    /// As [`TextModel::write`] of one prompt, with what is held of its beginning, as [`generate_held`].
+    /// As [`TextModel::write`] of one prompt: what is held of its beginning is not computed again, and what was read is
+    /// held afterwards. The text is the same.
     ///
     /// # Errors
-    /// As [`generate_tokens`].
+    /// As [`TextModel::write`]; nothing is held then.
     pub fn write_held(
         &self,
         held: &mut Option<Held>,
@@ -98,8 +86,12 @@ impl TextModel {
         tell: &mut dyn FnMut(&str) -> Result<()>,
     ) -> Result<String> {
         check_tokens(&self.model, &self.tokenizer, prompt)?;
-        let stop = bytes_of(stop);
-        let streams = vec![self.tokenizer.stream_after(prompt)?];
+        let work = Work {
+            spelling: Spelling::Text(&self.tokenizer),
+            prompts: &[prompt.to_vec()],
+            options,
+            stop: &bytes_of(stop),
+        };
         let mut text = Vec::new();
         let mut take = |_: usize, news: News<'_>| {
             match news {
@@ -109,9 +101,7 @@ impl TextModel {
             }
             Ok(())
         };
-        grow_texts(streams, &Stops::new(&stop), &mut take, |take| {
-            generate_held(&self.model, held, prompt, options, take).map(drop)
-        })?;
+        work.tell(&self.model, Some(held), &mut take)?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }
@@ -119,7 +109,7 @@ impl TextModel {
 /// As [`TextModel::write`], of a model and its tokenizer.
 ///
 /// # Errors
-/// As [`generate_tokens`].
+/// As [`TextModel::write`].
 pub fn write_texts(
     model: &CausalLm,
     tokenizer: &Tokenizer,
@@ -159,14 +149,13 @@ pub fn tell_texts(
     stop: &[String],
     tell: Tell<'_>,
 ) -> Result<()> {
-    let stop = bytes_of(stop);
-    let streams = prompts.iter().map(|prompt| tokenizer.stream_after(prompt));
-    let streams = streams.collect::<hlx_text::Result<Vec<_>>>()?;
-    let streams = streams.into_iter();
-    let streams = streams.flat_map(|one| std::iter::repeat_n(one, options.n_texts));
-    grow_texts(streams.collect(), &Stops::new(&stop), tell, |take| {
-        generate_tokens(model, prompts, options, take).map(drop)
-    })
+    let work = Work {
+        spelling: Spelling::Text(tokenizer),
+        prompts,
+        options,
+        stop: &bytes_of(stop),
+    };
+    work.tell(model, None, tell)
 }
 
 /// Encodes a prompt for a model as the beginning of a document was prepared; `raw` leaves out the separator of pairs.

@@ -180,16 +180,35 @@ impl<'m> Checker<'m> {
         let vocabulary = self.text.model.vocabulary();
         let mut n_done = 0;
         let mut found: Vec<Option<Replayed>> = bodies.iter().map(|_| None).collect();
-        logits_behind(&self.text.model, &wanted, &mut |at, logits| {
-            let Some(replay) = &mut replays[at] else {
-                return;
-            };
-            replay.take(logits, vocabulary);
-            if replay.n_open() == 0 {
-                found[at] = replays[at].take().map(Replay::finish);
-                n_done += 1;
-                told(n_done);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        logits_behind(&self.text.model, &wanted, &mut |parts| {
+            let open = parts.iter().filter_map(|&(at, logits)| {
+                let replay = replays[at].take()?;
+                Some((at, replay, logits))
+            });
+            let mut open: Vec<_> = open.collect();
+            let size = open.len().div_ceil(cores).max(1);
+            // One long answer has all threads; many answers have one each.
+            let n_threads = cores / open.len().clamp(1, cores);
+            std::thread::scope(|scope| {
+                for part in open.chunks_mut(size) {
+                    scope.spawn(move || {
+                        for (_, replay, logits) in part {
+                            replay.take(logits, vocabulary, n_threads);
+                        }
+                    });
+                }
+            });
+            for (at, replay, _) in open {
+                match replay.n_open() {
+                    0 => {
+                        found[at] = Some(replay.finish());
+                        n_done += 1;
+                    }
+                    _ => replays[at] = Some(replay),
+                }
             }
+            told(n_done);
         })?;
         let all = bodies.iter().zip(found).zip(replays);
         Ok(all

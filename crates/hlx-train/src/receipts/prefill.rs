@@ -25,8 +25,8 @@ impl Wanted {
     }
 }
 
-/// What gets the logits \[rows, V\] of sequence number n, piece by piece in order.
-pub(super) type Take<'a> = &'a mut dyn FnMut(usize, &[f32]);
+/// What gets the logits \[rows, V\] of sequences with their numbers, those of each piece by piece in order.
+pub(super) type Take<'a> = &'a mut dyn FnMut(&[(usize, &[f32])]);
 
 /// Computes what is wanted, and gives it to `take`. Neighbours in a pass change no bit.
 pub(super) fn logits_behind(model: &CausalLm, all: &[Wanted], take: Take<'_>) -> Result<()> {
@@ -44,11 +44,16 @@ pub(super) fn logits_behind(model: &CausalLm, all: &[Wanted], take: Take<'_>) ->
         };
         let n = rest.iter().enumerate().take_while(|&one| fits(one)).count();
         let (front, behind) = rest.split_at(n.max(1));
+        let alone = |at: usize, take: Take<'_>| {
+            no_grad(|| in_pieces(model, &device, (at, &all[at]), most_rows, take))
+        };
         match n {
-            0 => {
-                no_grad(|| in_pieces(model, &device, (front[0], &all[front[0]]), most_rows, take))?
-            }
-            _ => no_grad(|| together(model, &device, front, all, take))?,
+            0 => alone(front[0], take)?,
+            _ => match no_grad(|| together(model, &device, front, all, take)) {
+                // A device that has no memory for all of them may have it for one; nothing has been taken then.
+                Err(_) if n > 1 => front.iter().try_for_each(|&at| alone(at, take))?,
+                done => done?,
+            },
         }
         rest = behind;
     }
@@ -83,11 +88,12 @@ fn together(
     };
     let logits = model.logits(&input, &Mode::eval())?.to_vec::<f32>()?;
     let mut rest = &logits[..];
-    for &at in which {
+    let parts = which.iter().map(|&at| {
         let (mine, behind) = rest.split_at(all[at].n_rows() * model.vocabulary());
-        take(at, mine);
         rest = behind;
-    }
+        (at, mine)
+    });
+    take(&parts.collect::<Vec<_>>());
     Ok(())
 }
 
@@ -114,7 +120,7 @@ fn in_pieces(
         let rows = (begin < *from).then_some(&last);
         let logits = model.logits_cached(&ids, &[piece.len()], rows, &mut cache)?;
         if begin >= *from {
-            take(number, &logits.to_vec::<f32>()?);
+            take(&[(number, &logits.to_vec::<f32>()?)]);
         }
         begin = end;
     }

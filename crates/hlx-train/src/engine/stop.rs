@@ -1,7 +1,7 @@
 //! Texts that end a generated text.
 
 /// The texts that end a generation.
-pub(crate) struct Stops<'a>(&'a [Vec<u8>]);
+pub(super) struct Stops<'a>(&'a [Vec<u8>]);
 
 impl<'a> Stops<'a> {
     /// Empty texts end nothing.
