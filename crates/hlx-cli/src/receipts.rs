@@ -164,8 +164,8 @@ fn damaged(path: PathBuf, reason: &dyn std::fmt::Display) -> Given {
     }
 }
 
-/// Recomputes those that are signed, by the model in the type and the arithmetic that they say; returns how the model was
-/// trained, if it is a run.
+/// Recomputes those that are signed, by the model in the type and the arithmetic that they say; returns how the model
+/// was trained, if it is a run.
 fn recompute(
     wanted: &Wanted<'_>,
     device: &Device,

@@ -1,9 +1,9 @@
-//! Receipts of answers: what they say ([`Body`]), how they are written ([`canonical`]), who has signed them ([`SigningKey`])
-//! and how they follow each other ([`Link`], [`check_chains`]).
+//! Receipts of answers: what they say ([`Body`]), how they are written ([`canonical`]), who has signed them
+//! ([`SigningKey`]) and how they follow each other ([`Link`], [`check_chains`]).
 //!
-//! A receipt binds an answer to the model, the request and the seed that it is a function of. Its body is this function's
-//! value: two servers on different devices that answer one request with one seed make the same body, byte for byte. Link,
-//! information and signature are outside of it. `docs/receipts.md` has the format, member by member.
+//! A receipt binds an answer to the model, the request and the seed that it is a function of. Its body is this
+//! function's value: two servers on different devices that answer one request with one seed make the same body, byte
+//! for byte. Link, information and signature are outside of it. `docs/receipts.md` has the format, member by member.
 //!
 //! This crate knows no model: what recomputes an answer is in `hlx-train`.
 

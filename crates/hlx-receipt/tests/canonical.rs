@@ -16,9 +16,9 @@ fn values_are_written_as_in_the_rfc() {
         "literals": [null, true, false]
     }"#;
     let given: Value = serde_json::from_str(given).expect("JSON");
-    let expected = "7b226c69746572616c73223a5b6e756c6c2c747275652c66616c73655d2c226e756d62657273223a5b3333333333333333332e\
-                    333333333333332c31652b33302c342e352c302e3030322c31652d32375d2c22737472696e67223a22e282ac245c7530303066\
-                    5c6e4127425c225c5c5c5c5c222f227d";
+    let expected = "7b226c69746572616c73223a5b6e756c6c2c747275652c66616c73655d2c226e756d62657273223a5b33333333333333\
+                    33332e333333333333332c31652b33302c342e352c302e3030322c31652d32375d2c22737472696e67223a22e282ac\
+                    245c75303030665c6e4127425c225c5c5c5c5c222f227d";
     let found = text(&given);
     let hex: String = found.bytes().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(hex, expected, "{found}");

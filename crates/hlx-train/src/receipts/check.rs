@@ -160,8 +160,8 @@ impl<'m> Checker<'m> {
         ([&body.prompt_token_ids, answer].concat(), from)
     }
 
-    /// Recomputes answers whose receipts have passed [`Checker::check_model`], many in a pass. `told` gets the number of
-    /// those that are done.
+    /// Recomputes answers whose receipts have passed [`Checker::check_model`], many in a pass. `told` gets the number
+    /// of those that are done.
     ///
     /// # Errors
     /// What the device reports.

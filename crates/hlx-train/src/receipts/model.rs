@@ -73,8 +73,8 @@ fn files_in(folder: &Path, prefix: &str) -> Result<Vec<NamedFile>> {
 
 /// The digests of a model as it is held in memory, with those of its files, and of the chat template in use.
 ///
-/// The digest of the weights is [`ListDigest`] over all parameters in the order of declaration, each widened to f32: of a
-/// run that is held in f32 it is `parameters` in the run's chain.
+/// The digest of the weights is [`ListDigest`] over all parameters in the order of declaration, each widened to f32:
+/// of a run that is held in f32 it is `parameters` in the run's chain.
 ///
 /// # Errors
 /// What the device reports.

@@ -25,8 +25,8 @@ pub struct Training {
     pub data: String,
 }
 
-/// The place of a model's weights in the chain of the run that it was read from, or of the moving average of them; `None`
-/// for a model that is none of a run.
+/// The place of a model's weights in the chain of the run that it was read from, or of the moving average of them;
+/// `None` for a model that is none of a run.
 ///
 /// # Errors
 /// A chain without the record of the checkpoint, and weights that are not those of the record.
