@@ -123,7 +123,7 @@ fn rows<'a>(
 
 /// Computes `o` of the rows of a cache, whose queries' documents begin at key 0; no weights are dropped.
 ///
-/// `pages`: where keys and values lie in pages, which are then the sequences of their heads, of [`PAGE`] positions;
+/// `pages`: where keys and values lie in pages, which are then the sequences of their heads, of `PAGE` positions;
 /// `ranges`: what [`query_ranges`](super::query_ranges) wrote.
 ///
 /// # Errors
