@@ -108,28 +108,17 @@ impl<'m> Reading<'m> {
     }
 }
 
-/// What a pass has computed.
-pub(super) struct PassResult {
-    /// What was read of the first prompts.
-    pub read: Vec<Read>,
-    /// How many tokens that are.
-    pub n_tokens: usize,
-    /// The logits behind the tokens of the answers that grow.
-    pub of_growing: Vec<f32>,
-}
-
-/// Reads the next tokens of the first prompts in one pass, at most `room` of them, and appends a token to each of the answers
-/// that are `growing`.
+/// Reads the next tokens of the first prompts in one pass, at most `room` of them. Returns what was read of each, and how many
+/// tokens.
 ///
 /// # Errors
 /// What the device reports.
 pub(super) fn read(
     readings: &[Reading<'_>],
-    growing: &[Piece<'_>],
     model: &CausalLm,
     slots: &Slots,
     room: usize,
-) -> Result<PassResult> {
+) -> Result<(Vec<Read>, usize)> {
     let (mut n_tokens, mut numbers) = (0, Vec::new());
     let (mut pieces, mut rows) = (Vec::new(), Vec::new());
     for reading in readings {
@@ -157,8 +146,6 @@ pub(super) fn read(
         numbers.extend((n_tokens - n_rows..n_tokens).map(|row| row as u32));
         rows.push((n, n_rows));
     }
-    pieces.extend(growing);
-    numbers.extend((n_tokens..n_tokens + growing.len()).map(|row| row as u32));
     // A pass has logits, though nobody may want them.
     let is_wanted = !numbers.is_empty();
     if !is_wanted {
@@ -169,16 +156,10 @@ pub(super) fn read(
         true => logits.to_vec::<f32>()?,
         false => Vec::new(),
     };
-    let (of_readings, of_growing) =
-        logits.split_at(logits.len() - growing.len() * model.vocabulary());
-    let mut of_readings = of_readings.chunks(model.vocabulary());
+    let mut logits = logits.chunks(model.vocabulary());
     let read = readings.iter().zip(rows).map(|(reading, (n, n_rows))| {
-        let rows: Vec<&[f32]> = of_readings.by_ref().take(n_rows).collect();
+        let rows: Vec<&[f32]> = logits.by_ref().take(n_rows).collect();
         reading.read(n, &rows)
     });
-    Ok(PassResult {
-        read: read.collect(),
-        n_tokens,
-        of_growing: of_growing.to_vec(),
-    })
+    Ok((read.collect(), n_tokens))
 }

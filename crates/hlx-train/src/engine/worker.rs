@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use anyhow::Result;
 use hlx_autograd::Tensor;
 use hlx_core::Device;
-use hlx_nn::{CausalLm, CausalModel, PagePool, Piece, Slots};
+use hlx_nn::{CausalLm, CausalModel, PagePool, Slots};
 
 use super::counts::Counts;
 use super::embedding::embedding;
@@ -89,25 +89,20 @@ impl<'m> Worker<'m> {
         self.passes()
     }
 
-    /// The passes of a round. The first one that reads prompts appends to the answers, too.
+    /// The passes of a round: those that read prompts, and a step. A pass that does both takes twice the time of the two,
+    /// as a step is recorded and downloads no logits where the likeliest tokens suffice (docs/serve.md).
     fn passes(&mut self) -> Result<()> {
-        let (mut room, mut is_first) = (self.limits.chunk, true);
+        let mut room = self.limits.chunk;
         // Short prompts share a round; a new pass is not begun for a few tokens.
         while 2 * room >= self.limits.chunk && room > 0 {
             self.begin(room);
-            if is_first {
-                self.all.make_room(self.counts);
-            }
             if self.all.readings.is_empty() {
                 break;
             }
-            room -= self.read(room, is_first)?;
-            is_first = false;
+            room -= self.read(room)?;
         }
-        match is_first {
-            true => self.step(),
-            false => Ok(()),
-        }
+        self.all.make_room(self.counts);
+        self.step()
     }
 
     /// Ends what nobody waits for any more.
@@ -233,20 +228,12 @@ impl<'m> Worker<'m> {
             .fetch_add(n_prompt as u64, Relaxed);
     }
 
-    /// Reads pieces of prompts in one pass, of at most `room` tokens, and if it `steps` appends the last token of every
-    /// answer; draws the next tokens of those that are read and of those that grow. Returns how many tokens of prompts were
-    /// read.
-    fn read(&mut self, room: usize, steps: bool) -> Result<usize> {
-        let tokens = match steps {
-            true => self.all.last_tokens(),
-            false => Vec::new(),
-        };
-        let growing: Vec<Piece<'_>> = tokens.iter().copied().flatten().collect();
-        let (readings, n_places) = (&self.all.readings, tokens.len());
-        let pass = read(readings, &growing, self.model, &self.slots, room)?;
-        self.draw(n_places, &[], &pass.of_growing, |_, number| number);
-        self.note_read(pass.read);
-        Ok(pass.n_tokens)
+    /// Reads pieces of prompts in one pass, of at most `room` tokens, and draws the next tokens of those that are read.
+    /// Returns how many tokens were read.
+    fn read(&mut self, room: usize) -> Result<usize> {
+        let (read, n_tokens) = read(&self.all.readings, self.model, &self.slots, room)?;
+        self.note_read(read);
+        Ok(n_tokens)
     }
 
     fn note_read(&mut self, read: Vec<Read>) {
@@ -312,19 +299,13 @@ impl<'m> Worker<'m> {
             ),
         };
         let n_places = tokens.len();
-        self.draw(n_places, &words, &logits, |place, _| place);
+        self.draw(n_places, &words, &logits);
         Ok(())
     }
 
-    /// Draws the next token of the answers in the first places, which a pass has appended to: from the likeliest tokens or
-    /// the logits, of which `row_of` gives an answer's row by its place and its number.
-    fn draw(
-        &mut self,
-        n_places: usize,
-        words: &[u32],
-        logits: &[f32],
-        row_of: impl Fn(usize, usize) -> usize,
-    ) {
+    /// Draws the next token of the answers in the first places, which a step has appended to: from the likeliest tokens or
+    /// the logits, a row for each place.
+    fn draw(&mut self, n_places: usize, words: &[u32], logits: &[f32]) {
         let vocabulary = self.model.vocabulary();
         let All { places, pages, .. } = &mut self.all;
         let n_tokens = places[..n_places].iter().flatten().count();
@@ -341,10 +322,9 @@ impl<'m> Worker<'m> {
                 continue;
             };
             pages.note(held, &sequence.ids);
-            let row = row_of(place, growing.len());
-            let next = match words.get(row) {
+            let next = match words.get(place) {
                 Some(&id) => Next::Likeliest(((id as usize) < vocabulary).then_some(id)),
-                None => Next::Logits(&logits[row * vocabulary..(row + 1) * vocabulary]),
+                None => Next::Logits(&logits[place * vocabulary..][..vocabulary]),
             };
             growing.push((next, sequence));
         }
