@@ -1,5 +1,6 @@
 //! `hlx serve`: opens models and serves them.
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +14,7 @@ use hlx_train::receipts::files_of_model;
 use hlx_train::sample::Sampling;
 
 use crate::named::{Named, devices_of};
+use crate::routes::cors;
 use crate::{ReceiptSettings, Served, Settings, router, serve};
 
 /// Threads of the server beside those of the engines at most.
@@ -104,10 +106,16 @@ fn dtype(text: &str) -> Result<hlx_autograd::DType, String> {
 /// # Errors
 /// Models that cannot be opened, an address that cannot be listened at, files of keys and templates.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    // What takes no time is checked first.
+    cors(&arguments.cors).map(drop)?;
     let api_keys = match &arguments.api_keys {
         Some(path) => keys(path)?,
         None => Vec::new(),
     };
+    let models = named(&arguments.models)?;
+    let address = (arguments.host.as_str(), arguments.port);
+    let listener = TcpListener::bind(address);
+    let listener = listener.with_context(|| format!("{}:{}", address.0, address.1))?;
     let settings = Settings {
         api_keys,
         cors: arguments.cors.clone(),
@@ -115,6 +123,45 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         receipts: receipts(arguments)?,
         ..Settings::default()
     };
+    let models = models.iter().map(|model| open(model, arguments));
+    let models = models.collect::<Result<Vec<Served>>>()?;
+    // The engine's thread has a core of its own, and the CPU device needs all others.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads((cores / 2).clamp(1, MOST_THREADS))
+        .enable_all()
+        .build();
+    runtime.context("the server's threads")?.block_on(async {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        tracing::info!("listening at http://{}", listener.local_addr()?);
+        let router = router(models, &settings)?;
+        serve(listener, router, &settings, signal()).await;
+        Ok(())
+    })
+}
+
+/// The models of arguments, each with a name of its own.
+fn named(arguments: &[String]) -> Result<Vec<Named>> {
+    let mut models: Vec<Named> = Vec::new();
+    for argument in arguments {
+        let model = Named::parse(argument)?;
+        if models.iter().any(|one| one.id == model.id) {
+            let id = model.id;
+            bail!("{id}: two models have this name; NAME=FOLDER gives one another");
+        }
+        models.push(model);
+    }
+    Ok(models)
+}
+
+/// Opens a model on its devices and starts its engine.
+fn open(named: &Named, arguments: &Arguments) -> Result<Served> {
+    let Named {
+        id,
+        folder,
+        devices,
+    } = named;
     let limits = Limits {
         places: arguments.places,
         capacity: arguments.context,
@@ -123,75 +170,49 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         chunk: arguments.chunk,
         reuses_prefixes: !arguments.no_prefix_cache,
     };
+    let opening = Opening {
+        dtype: arguments.dtype,
+        average: arguments.average,
+        adapter: arguments.adapter.as_deref(),
+        arithmetic: arguments.arithmetic,
+    };
+    // What requests have where they say nothing.
+    let wanted = Wanted {
+        sampling: Sampling {
+            temperature: 1.0,
+            ..Sampling::default()
+        },
+        max_tokens: 16,
+        n_texts: 1,
+    };
     let usual_devices = devices_of(&arguments.device);
-    let mut models: Vec<Served> = Vec::new();
-    for named in &arguments.models {
-        let Named {
-            id,
-            folder,
-            devices,
-        } = Named::parse(named)?;
-        if models.iter().any(|model| model.id == id) {
-            bail!("{id}: two models have this name; NAME=FOLDER gives one another");
-        }
-        let opening = Opening {
-            dtype: arguments.dtype,
-            average: arguments.average,
-            adapter: arguments.adapter.as_deref(),
-            arithmetic: arguments.arithmetic,
+    let devices = open_devices(devices.as_deref().unwrap_or(&usual_devices))?;
+    // The files' digests are computed while they are read.
+    let (files, texts) = std::thread::scope(|scope| {
+        let files = !arguments.no_receipts;
+        let files =
+            files.then(|| scope.spawn(|| files_of_model(folder, arguments.adapter.as_deref())));
+        let open = |device: &Device| {
+            tracing::info!("{id}: {} on {}", folder.display(), device.info());
+            TextModel::open_to_write(device, folder, opening, &wanted)
         };
-        // What requests have where they say nothing.
-        let wanted = Wanted {
-            sampling: Sampling {
-                temperature: 1.0,
-                ..Sampling::default()
-            },
-            max_tokens: 16,
-            n_texts: 1,
-        };
-        let devices = open_devices(devices.as_deref().unwrap_or(&usual_devices))?;
-        // The files' digests are computed while they are read.
-        let (files, texts) = std::thread::scope(|scope| {
-            let files = settings.receipts.is_some();
-            let files = files
-                .then(|| scope.spawn(|| files_of_model(&folder, arguments.adapter.as_deref())));
-            let open = |device: &Device| {
-                tracing::info!("{id}: {} on {}", folder.display(), device.info());
-                TextModel::open_to_write(device, &folder, opening, &wanted)
-            };
-            let texts = devices.iter().map(open).collect::<Result<Vec<_>>>();
-            (files.map(|files| files.join()), texts)
-        });
-        let texts = texts?;
-        texts.iter().take(1).for_each(TextModel::warn_of_pairs);
-        let mut model = Served::start_on(&id, texts, limits, now())?;
-        match files {
-            None => {}
-            Some(Ok(files)) => model = model.with_files(files?),
-            Some(Err(_)) => bail!("{id}: the digests of its files could not be computed"),
-        }
-        if let Some(path) = &arguments.chat_template {
-            let source = hlx_core::files::read_settings_text(path);
-            let source = source.with_context(|| path.display().to_string())?;
-            model = model.with_template(&source)?;
-        }
-        models.push(model);
+        let texts = devices.iter().map(open).collect::<Result<Vec<_>>>();
+        (files.map(|files| files.join()), texts)
+    });
+    let texts = texts?;
+    texts.iter().take(1).for_each(TextModel::warn_of_pairs);
+    let mut model = Served::start_on(id, texts, limits, now())?;
+    match files {
+        None => {}
+        Some(Ok(files)) => model = model.with_files(files?),
+        Some(Err(_)) => bail!("{id}: the digests of its files could not be computed"),
     }
-    // The engine's thread has a core of its own, and the CPU device needs all others.
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads((cores / 2).clamp(1, MOST_THREADS))
-        .enable_all()
-        .build();
-    runtime.context("the server's threads")?.block_on(async {
-        let address = (arguments.host.as_str(), arguments.port);
-        let listener = tokio::net::TcpListener::bind(address).await;
-        let listener = listener.with_context(|| format!("{}:{}", address.0, address.1))?;
-        tracing::info!("listening at http://{}", listener.local_addr()?);
-        let router = router(models, &settings)?;
-        serve(listener, router, &settings, signal()).await;
-        Ok(())
-    })
+    if let Some(path) = &arguments.chat_template {
+        let source = hlx_core::files::read_settings_text(path);
+        let source = source.with_context(|| path.display().to_string())?;
+        model = model.with_template(&source)?;
+    }
+    Ok(model)
 }
 
 /// Whose receipts the server gives, unless it gives none.

@@ -61,7 +61,11 @@ macro_rules! posted {
 }
 use posted;
 
-fn cors(origins: &[String]) -> anyhow::Result<CorsLayer> {
+/// What pages of other origins may ask.
+///
+/// # Errors
+/// A text that is no origin.
+pub(crate) fn cors(origins: &[String]) -> anyhow::Result<CorsLayer> {
     let layer = CorsLayer::new()
         .allow_methods([Method::GET, Method::POST])
         .allow_headers(Any);
@@ -72,7 +76,9 @@ fn cors(origins: &[String]) -> anyhow::Result<CorsLayer> {
         let value = HeaderValue::from_str(origin)
             .ok()
             .filter(|_| origin.contains("://"));
-        value.ok_or_else(|| anyhow::anyhow!("{origin:?} is no origin, such as https://example.org"))
+        value.ok_or_else(|| {
+            anyhow::anyhow!("--cors: {origin:?} is no origin, such as https://example.org")
+        })
     });
     let origins = origins.collect::<anyhow::Result<Vec<_>>>()?;
     Ok(layer.allow_origin(AllowOrigin::list(origins)))

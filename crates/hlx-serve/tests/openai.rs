@@ -280,7 +280,7 @@ fn a_function_that_must_be_called_is_called() {
         .iter()
         .map(|chunk| &chunk["choices"][0]["delta"]["tool_calls"][0]);
     let calls: Vec<&Value> = deltas.filter(|one| !one.is_null()).collect();
-    assert!(calls.iter().all(|one| one["index"] == 0) && calls.len() > 2);
+    assert!(calls.iter().all(|one| one["index"] == 0) && calls.len() > 1);
     // The name comes first, and the arguments in pieces.
     assert_eq!(
         calls[0]["function"],

@@ -370,7 +370,7 @@ fn n_pages(text: &TextModel, limits: &Limits, context: usize) -> Result<usize> {
     };
     ensure!(
         n_tokens >= PagePool::PAGE,
-        "the engine's cache has {n_tokens} tokens, expected at least {}",
+        "the cache has room for {n_tokens}, expected at least {} tokens",
         PagePool::PAGE
     );
     Ok(n_tokens / PagePool::PAGE)

@@ -86,6 +86,8 @@ impl<'de> Visitor<'de> for Noting<'_> {
             }
             values.insert(name, value);
         }
+        // What is said of the keys has one order, whatever the file's is.
+        values.sort_keys();
         Ok(Value::Object(values))
     }
 }
