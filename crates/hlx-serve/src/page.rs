@@ -84,7 +84,7 @@ fn file(name: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
     let (file, tag) = (&FILES[at], TAGS[at].as_str());
     let common = [
         (header::ETAG, tag),
-        // A browser asks each time whether its copy is still right: a new server has its new page at once.
+        // Browsers compare their copy with the tag at each visit, so that a new server shows its own page.
         (header::CACHE_CONTROL, "no-cache"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

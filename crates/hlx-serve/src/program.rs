@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_core::{Arithmetic, Device, environment};
@@ -13,6 +13,7 @@ use hlx_train::opening::Opening;
 use hlx_train::receipts::files_of_model;
 use hlx_train::sample::Sampling;
 
+use crate::app::now;
 use crate::named::{Named, devices_of};
 use crate::routes::cors;
 use crate::{ReceiptSettings, Served, Settings, router, serve};
@@ -283,9 +284,4 @@ fn open_devices(names: &[String]) -> Result<Vec<Device>> {
         devices.push(device);
     }
     Ok(devices)
-}
-
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.unwrap_or(Duration::ZERO).as_secs()
 }

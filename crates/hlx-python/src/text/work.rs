@@ -17,7 +17,7 @@ pub fn of_text(error: TextError) -> PyErr {
     value_error(in_keywords(&error.to_string()))
 }
 
-/// What the working thread tells how far it is by, and asks whether to go on.
+/// How far the working thread is, and whether it has to stop.
 pub struct Teller<P> {
     reached: Mutex<Option<P>>,
     stop: AtomicBool,

@@ -1,4 +1,4 @@
-//! A server that wants a key: the page asks for it, and keeps it only where it is told to.
+//! A server with API keys: the page asks its user for one, and stores it only if the user wants that.
 
 use hlx_serve::Settings;
 use hlx_train::engine::Limits;
