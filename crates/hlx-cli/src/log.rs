@@ -24,7 +24,7 @@ pub fn start() {
             print::on_stderr(&format!("{trace}\n"));
         }
     }));
-    let usual = || EnvFilter::new("warn,hlx_serve=info");
+    let usual = || EnvFilter::new("warn,hlx::serve=info,hlx_serve=info");
     let named = env::var_os(FILTER).filter(|filter| !filter.is_empty());
     let filter = named.as_ref().map(|_| EnvFilter::try_from_default_env());
     let (filter, wrong) = match filter {

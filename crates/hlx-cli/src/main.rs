@@ -27,6 +27,7 @@ mod receipts;
 mod report;
 mod run;
 mod screen;
+mod serve;
 mod store;
 mod tokenizer;
 mod train;
@@ -59,7 +60,7 @@ enum Verb {
     /// Hold a conversation with a model by its chat template.
     Chat(chat::Arguments),
     /// Serve models by OpenAI's and Anthropic's interfaces.
-    Serve(hlx_serve::program::Arguments),
+    Serve(serve::Arguments),
     /// Measure a server with OpenAI's interface as its clients see it.
     BenchServe(hlx_serve::bench::Arguments),
     /// Write a run's low-rank adapters as PEFT's files, or a model that they are merged into.
@@ -126,7 +127,7 @@ fn main() -> ExitCode {
         Verb::Eval(arguments) => eval::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Chat(arguments) => chat::run(&arguments),
-        Verb::Serve(arguments) => hlx_serve::program::run(&arguments),
+        Verb::Serve(arguments) => serve::run(&arguments),
         Verb::BenchServe(arguments) => hlx_serve::bench::run(&arguments),
         Verb::Lora(arguments) => lora::run(&arguments),
         Verb::Perplexity(arguments) => perplexity::run(&arguments),

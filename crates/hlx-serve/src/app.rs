@@ -11,6 +11,7 @@ use crate::error::{ApiError, json_response};
 use crate::gate::{Gate, Keys};
 use crate::keeper::{Keeper, ReceiptSettings};
 use crate::metrics::Metrics;
+use crate::routes::cors;
 use crate::served::Served;
 
 /// What a server takes and from whom.
@@ -53,6 +54,16 @@ struct Inner {
     metrics: Metrics,
     gate: Gate,
     keeper: Option<Keeper>,
+}
+
+impl Settings {
+    /// Checks what takes no time to check.
+    ///
+    /// # Errors
+    /// A text among `cors` that is no origin.
+    pub fn check(&self) -> anyhow::Result<()> {
+        cors(&self.cors).map(drop)
+    }
 }
 
 impl Shared {

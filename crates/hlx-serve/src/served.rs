@@ -11,6 +11,7 @@ use hlx_train::engine::{Engine, Guides, Limits};
 use hlx_train::generate::TextModel;
 use hlx_train::receipts::{Asked, digests_of};
 
+use crate::app::now;
 use crate::error::ApiError;
 use crate::format::Formats;
 use crate::tools::Style;
@@ -38,15 +39,15 @@ impl Served {
     ///
     /// # Errors
     /// A chat template with a fault of syntax, and as [`Engine::start`].
-    pub fn start(id: &str, text: TextModel, limits: Limits, created: u64) -> Result<Self> {
-        Self::start_on(id, vec![text], limits, created)
+    pub fn start(id: &str, text: TextModel, limits: Limits) -> Result<Self> {
+        Self::start_on(id, vec![text], limits)
     }
 
     /// Starts the engine of a model on several devices, on each of which it was opened.
     ///
     /// # Errors
     /// A chat template with a fault of syntax, and as [`Engine::start_on`].
-    pub fn start_on(id: &str, texts: Vec<TextModel>, limits: Limits, created: u64) -> Result<Self> {
+    pub fn start_on(id: &str, texts: Vec<TextModel>, limits: Limits) -> Result<Self> {
         let texts: Vec<Arc<TextModel>> = texts.into_iter().map(Arc::new).collect();
         let text = texts.first().with_context(|| format!("{id}: no device"))?;
         let device = text.model.device()?;
@@ -62,7 +63,7 @@ impl Served {
             id: id.to_owned(),
             template: template.transpose()?,
             engine: Engine::start_on(texts, limits).with_context(|| id.to_owned())?,
-            created,
+            created: now(),
             formats: OnceLock::new(),
             digests,
             arithmetic: device.arithmetic().name(),

@@ -32,7 +32,7 @@ fn answers_over_devices_are_those_of_one() {
             places: 3,
             ..Limits::default()
         };
-        let served = Served::start_on("m", texts, limits, 7).expect("starts");
+        let served = Served::start_on("m", texts, limits).expect("starts");
         Server::start_models(vec![served], Settings::default())
     };
     let expected = ask(&serve(&[cpu()]));

@@ -74,14 +74,14 @@ impl Server {
             tokenizer,
             ..text_model(&device)
         };
-        let served = Served::start("small", text, Limits::default(), 7).expect("starts");
+        let served = Served::start("small", text, Limits::default()).expect("starts");
         let served = served.with_template(template).expect("compiles");
         Self::start_models(vec![served], Settings::default())
     }
 
     fn start_all(device: &Device, template: &str, limits: Limits, settings: Settings) -> Self {
         let start =
-            |id, device: &Device| Served::start(id, text_model(device), limits, 7).expect("starts");
+            |id, device: &Device| Served::start(id, text_model(device), limits).expect("starts");
         let other = hlx_core::testing::cpu().expect("opens");
         let models = vec![
             start("small", device)

@@ -1,22 +1,23 @@
 //! `hlx serve`: opens models and serves them.
 
+mod named;
+
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use hlx_core::{Arithmetic, Device, environment};
+use hlx_core::{Device, environment};
 use hlx_receipt::SigningKey;
+use hlx_serve::{ReceiptSettings, Served, Settings, router, serve};
 use hlx_train::engine::Limits;
 use hlx_train::generate::{TextModel, Wanted};
-use hlx_train::opening::Opening;
 use hlx_train::receipts::files_of_model;
 use hlx_train::sample::Sampling;
 
-use crate::app::now;
-use crate::named::{Named, devices_of};
-use crate::routes::cors;
-use crate::{ReceiptSettings, Served, Settings, router, serve};
+use crate::weights::WeightsArguments;
+
+use named::{Named, devices_of};
 
 /// Threads of the server beside those of the engines at most.
 const MOST_THREADS: usize = 8;
@@ -38,19 +39,8 @@ pub struct Arguments {
     /// together; the environment variable HLX_DEVICE wins.
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     device: String,
-    /// Keep the matrices in this type: f32, f16 or bf16; if left out, that of the folder.
-    #[arg(long, value_name = "TYPE", value_parser = dtype)]
-    dtype: Option<hlx_autograd::DType>,
-    /// For runs: read the moving average of the weights (train.ema_decay).
-    #[arg(long)]
-    average: bool,
-    /// For model folders: add an adapter of the library PEFT without merging it.
-    #[arg(long, value_name = "DIR")]
-    adapter: Option<PathBuf>,
-    /// Compute products in this arithmetic, portable or integer; that of the run if left out, and of a model folder
-    /// portable.
-    #[arg(long, value_name = "NAME")]
-    arithmetic: Option<Arithmetic>,
+    #[command(flatten)]
+    weights: WeightsArguments,
     /// A file with a chat template (Jinja) for all models, in the place of their own.
     #[arg(long, value_name = "FILE")]
     chat_template: Option<PathBuf>,
@@ -93,37 +83,21 @@ pub struct Arguments {
     no_receipts: bool,
 }
 
-fn dtype(text: &str) -> Result<hlx_autograd::DType, String> {
-    match text {
-        "f32" => Ok(hlx_autograd::DType::F32),
-        "f16" => Ok(hlx_autograd::DType::F16),
-        "bf16" => Ok(hlx_autograd::DType::BF16),
-        _ => Err("expected f32, f16 or bf16".to_owned()),
-    }
-}
-
 /// Serves models until a signal ends the server.
 ///
 /// # Errors
 /// Models that cannot be opened, an address that cannot be listened at, files of keys and templates.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    // What takes no time is checked first.
-    cors(&arguments.cors).map(drop)?;
-    let api_keys = match &arguments.api_keys {
-        Some(path) => keys(path)?,
-        None => Vec::new(),
-    };
+    // What takes no time is checked before models are opened.
+    let settings = settings(arguments)?;
     let models = named(&arguments.models)?;
     let address = (arguments.host.as_str(), arguments.port);
     let listener = TcpListener::bind(address);
     let listener = listener.with_context(|| format!("{}:{}", address.0, address.1))?;
-    let settings = Settings {
-        api_keys,
-        cors: arguments.cors.clone(),
-        patience: Duration::from_secs(arguments.patience.into()),
-        receipts: receipts(arguments)?,
-        ..Settings::default()
-    };
+    if let Some(folder) = &arguments.receipts {
+        let made = std::fs::create_dir_all(folder);
+        made.with_context(|| folder.display().to_string())?;
+    }
     let models = models.iter().map(|model| open(model, arguments));
     let models = models.collect::<Result<Vec<Served>>>()?;
     // The engine's thread has a core of its own, and the CPU device needs all others.
@@ -139,6 +113,26 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let router = router(models, &settings)?;
         serve(listener, router, &settings, signal()).await;
         Ok(())
+    })
+}
+
+/// What the server takes, from whom, and whose receipts it gives.
+fn settings(arguments: &Arguments) -> Result<Settings> {
+    let api_keys = match &arguments.api_keys {
+        Some(path) => keys(path)?,
+        None => Vec::new(),
+    };
+    let settings = Settings {
+        api_keys,
+        cors: arguments.cors.clone(),
+        patience: Duration::from_secs(arguments.patience.into()),
+        ..Settings::default()
+    };
+    settings.check()?;
+    let receipts = receipts(arguments)?;
+    Ok(Settings {
+        receipts,
+        ..settings
     })
 }
 
@@ -171,12 +165,7 @@ fn open(named: &Named, arguments: &Arguments) -> Result<Served> {
         chunk: arguments.chunk,
         reuses_prefixes: !arguments.no_prefix_cache,
     };
-    let opening = Opening {
-        dtype: arguments.dtype,
-        average: arguments.average,
-        adapter: arguments.adapter.as_deref(),
-        arithmetic: arguments.arithmetic,
-    };
+    let opening = arguments.weights.opening();
     // What requests have where they say nothing.
     let wanted = Wanted {
         sampling: Sampling {
@@ -191,8 +180,7 @@ fn open(named: &Named, arguments: &Arguments) -> Result<Served> {
     // The files' digests are computed while they are read.
     let (files, texts) = std::thread::scope(|scope| {
         let files = !arguments.no_receipts;
-        let files =
-            files.then(|| scope.spawn(|| files_of_model(folder, arguments.adapter.as_deref())));
+        let files = files.then(|| scope.spawn(|| files_of_model(folder, opening.adapter)));
         let open = |device: &Device| {
             tracing::info!("{id}: {} on {}", folder.display(), device.info());
             TextModel::open_to_write(device, folder, opening, &wanted)
@@ -202,7 +190,7 @@ fn open(named: &Named, arguments: &Arguments) -> Result<Served> {
     });
     let texts = texts?;
     texts.iter().take(1).for_each(TextModel::warn_of_pairs);
-    let mut model = Served::start_on(id, texts, limits, now())?;
+    let mut model = Served::start_on(id, texts, limits)?;
     match files {
         None => {}
         Some(Ok(files)) => model = model.with_files(files?),
@@ -230,10 +218,6 @@ fn receipts(arguments: &Arguments) -> Result<Option<ReceiptSettings>> {
         false => ", which ends with this server (--key FILE gives one that stays)",
     };
     tracing::info!("receipts are signed by the key {}{whose}", key.public());
-    if let Some(folder) = &arguments.receipts {
-        let made = std::fs::create_dir_all(folder);
-        made.with_context(|| folder.display().to_string())?;
-    }
     Ok(Some(ReceiptSettings {
         key,
         folder: arguments.receipts.clone(),
