@@ -1,17 +1,17 @@
 //! What a server is made of: its settings and its models.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::Value;
 
+use crate::cors::cors;
 use crate::error::{ApiError, json_response};
 use crate::gate::{Gate, Keys};
 use crate::keeper::{Keeper, ReceiptSettings};
 use crate::metrics::Metrics;
-use crate::routes::cors;
 use crate::served::Served;
 
 /// What a server takes and from whom.
@@ -159,12 +159,6 @@ impl Model {
     pub fn room_behind(&self, prompt: &[u32]) -> usize {
         self.engine.capacity() + 1 - prompt.len()
     }
-}
-
-/// Seconds since 1970.
-pub(crate) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
 }
 
 /// A body of JSON.

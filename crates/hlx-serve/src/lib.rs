@@ -7,7 +7,9 @@
 mod anthropic;
 mod app;
 pub mod bench;
+mod clock;
 mod conversation;
+mod cors;
 mod error;
 mod fields;
 mod format;

@@ -5,7 +5,8 @@ use hlx_train::engine::{Finish, Request, Trace};
 use hlx_train::receipts::{Answered, body_of};
 use serde_json::{Value, json};
 
-use crate::app::{Model, now};
+use crate::app::Model;
+use crate::clock::now;
 use crate::error::ApiError;
 use crate::wish::Wish;
 

@@ -3,15 +3,15 @@
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::json;
-use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 
 use crate::anthropic;
 use crate::app::{Settings, Shared};
+use crate::cors::cors;
 use crate::error::{ApiError, json_response};
 use crate::openai::{chat, completions, embeddings, models, responses};
 use crate::page::page;
@@ -60,29 +60,6 @@ macro_rules! posted {
     };
 }
 use posted;
-
-/// What pages of other origins may ask.
-///
-/// # Errors
-/// A text that is no origin.
-pub(crate) fn cors(origins: &[String]) -> anyhow::Result<CorsLayer> {
-    let layer = CorsLayer::new()
-        .allow_methods([Method::GET, Method::POST])
-        .allow_headers(Any);
-    if origins.iter().any(|origin| origin == "*") {
-        return Ok(layer.allow_origin(Any));
-    }
-    let origins = origins.iter().map(|origin| {
-        let value = HeaderValue::from_str(origin)
-            .ok()
-            .filter(|_| origin.contains("://"));
-        value.ok_or_else(|| {
-            anyhow::anyhow!("--cors: {origin:?} is no origin, such as https://example.org")
-        })
-    });
-    let origins = origins.collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(layer.allow_origin(AllowOrigin::list(origins)))
-}
 
 async fn check_key(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     match shared.keys().check(request.headers()) {

@@ -11,7 +11,7 @@ use hlx_train::engine::{Engine, Guides, Limits};
 use hlx_train::generate::TextModel;
 use hlx_train::receipts::{Asked, digests_of};
 
-use crate::app::now;
+use crate::clock::now;
 use crate::error::ApiError;
 use crate::format::Formats;
 use crate::tools::Style;

@@ -9,7 +9,8 @@ pub(crate) mod responses;
 use hlx_train::engine::{Finish, Usage};
 use serde_json::{Value, json};
 
-use crate::app::{Model, now};
+use crate::app::Model;
+use crate::clock::now;
 use crate::error::ApiError;
 use crate::random::random_word;
 use crate::stream::Chunk;

@@ -8,7 +8,8 @@ use hlx_train::engine::{Event, Finish, Usage};
 use serde_json::{Value, json};
 
 use super::{HARMLESS, new_id, shortest};
-use crate::app::{Shared, now, respond};
+use crate::app::{Shared, respond};
+use crate::clock::now;
 use crate::conversation::Conversation;
 use crate::error::ApiError;
 use crate::fields::Fields;
