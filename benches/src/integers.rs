@@ -14,8 +14,8 @@ use crate::maker::{Launches, Maker};
 pub fn product(device: &Device, op: &str, [m, n, k]: [usize; 3]) -> Result<Launches> {
     let make = Maker(device);
     let (a, b, c) = (make.values(m * k)?, make.values(n * k)?, make.empty(m * n)?);
-    let of_a = Preparation::of_rows(m, k, Digits::Two);
-    let of_b = Preparation::of_rows(n, k, Digits::One);
+    let of_a = Preparation::of_rows(m, k, Digits::Two).laid_for(device);
+    let of_b = Preparation::of_rows(n, k, Digits::One).laid_for(device);
     let prepared = [
         Prepared::new(device, &a, of_a)?,
         Prepared::new(device, &b, of_b)?,

@@ -57,6 +57,23 @@ uint hlx_upper_digits(ivec4 q) {
     return hlx_lower_digits((q + 128) >> 8);
 }
 
+// Where the digits of an operand lie, which has rows of units of 16 bytes, each in as many planes as its numbers have digits: in
+// rows, [planes, rows, units], or in pieces of 16 rows and 2 units, as matrices load them: [units / 2, rows / 16, planes,
+// 2 units, 16 rows], where the last pieces have room for 16 rows.
+uint hlx_blocks(uint rows) { return (rows + 15u) / 16u; }
+
+uint hlx_unit_at(uint row, uint plane, uint unit, uint planes, uint rows, uint units, bool in_pieces) {
+    if (!in_pieces) return (plane * rows + row) * units + unit;
+    uint piece = (unit / 2u * hlx_blocks(rows) + row / 16u) * planes + plane;
+    return piece * 32u + unit % 2u * 16u + row % 16u;
+}
+
+// The same of a word of the first plane, and the words from one plane to the next.
+uint hlx_word_at(uint row, uint word, uint planes, uint rows, uint words, bool in_pieces) {
+    return 4u * hlx_unit_at(row, 0u, word / 4u, planes, rows, words / 4u, in_pieces) + word % 4u;
+}
+uint hlx_plane(uint rows, uint words, bool in_pieces) { return in_pieces ? 128u : rows * words; }
+
 // Stores the digits of four integers, a word in each plane: wide ones have two planes, the upper digits first.
 #define HLX_STORE_DIGITS(digits, at, plane, q, wide) \
     if (wide) { \

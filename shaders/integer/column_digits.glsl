@@ -1,6 +1,6 @@
 // The columns of matrices as integers, as row_digits.glsl has rows: x: [outer, k, columns]; tops: the largest
-// magnitudes (tops.glsl); digits: [planes, outer columns, words], zeros past k; exponents: [outer columns, pieces]. With
-// WITH_ROWS also the rows: row_digits: [planes, outer k, row_words], row_exponents: [outer k, row pieces]. A workgroup has
+// magnitudes (tops.glsl); digits: outer columns rows of words, zeros past k; exponents: [outer columns, pieces]. With
+// WITH_ROWS also the rows: row_digits: outer k rows of row_words, row_exponents: [outer k, row pieces]. A workgroup has
 // tiles of 128 rows and 32 columns, which shared memory transposes: one, or all of short columns, whose largest magnitudes it
 // finds by itself.
 #ifdef WITH_ROWS
@@ -17,6 +17,9 @@ layout(local_size_x = 256) in;
 // Tiles of a column that a workgroup has, of one piece; 0 of those whose largest magnitudes are given.
 layout(constant_id = 4) const uint OWN_TILES = 0;
 
+// Where the digits lie (include/integer.glsl).
+layout(constant_id = 15) const bool IN_PIECES = false;
+
 layout(set = 0, binding = 1) readonly restrict buffer Tops { uint tops[]; };
 #ifndef WITH_ROWS
 #define COUNTED_BINDING 1
@@ -26,6 +29,7 @@ layout(set = 0, binding = 2) writeonly restrict buffer Digits { uint digits[]; }
 layout(set = 0, binding = 3) writeonly restrict buffer Exponents { int exponents[]; };
 #ifdef WITH_ROWS
 layout(constant_id = 2) const bool WIDE_ROWS = false;
+layout(constant_id = 16) const bool ROWS_IN_PIECES = false;
 
 layout(set = 0, binding = 4) writeonly restrict buffer RowDigits { uint row_digits[]; };
 layout(set = 0, binding = 5) writeonly restrict buffer RowExponents { int row_exponents[]; };
@@ -43,8 +47,10 @@ void store_of_row(vec4 v, uint outer, uint row, uint column) {
     uint top = at_row_top(outer, row, column);
     int exponent = hlx_row_exponent(tops[top], WIDE_ROWS);
     ivec4 q = hlx_quantised4(v, exponent, hlx_scale(exponent));
-    uint to = (outer * push.k + row) * push.row_words + column / 4u;
-    HLX_STORE_DIGITS(row_digits, to, push.outer * push.k * push.row_words, q, WIDE_ROWS)
+    uint n_rows = push.outer * push.k;
+    uint planes = WIDE_ROWS ? 2u : 1u;
+    uint to = hlx_word_at(outer * push.k + row, column / 4u, planes, n_rows, push.row_words, ROWS_IN_PIECES);
+    HLX_STORE_DIGITS(row_digits, to, hlx_plane(n_rows, push.row_words, ROWS_IN_PIECES), q, WIDE_ROWS)
     if (column % HLX_PIECE == 0u) row_exponents[top - at_row_top(0u, 0u, 0u)] = exponent;
 }
 #endif
@@ -95,6 +101,6 @@ void main() {
             if (first_row % COLUMN_PIECE == 0u && own_word == 0u && column < push.columns) exponents[at] = exponent;
         }
         barrier();
-        STORE_TILE(push.outer * push.columns, (outer * push.columns + column), first_row / 4u)
+        STORE_TILE(push.outer * push.columns, (outer * push.columns + column), first_row / 4u, IN_PIECES)
     }
 }

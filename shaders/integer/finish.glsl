@@ -4,7 +4,8 @@
 // -0 to +0; then bias[i % groups, n] is added, -0 to +0; then ADDS adds extra, or what C held. A piece with a NaN or an
 // infinity gives NaN.
 //
-// a: [2, batch M, units], b: [groups N, units] of 16 digits each (prepare*.comp); exponents: [rows, pieces];
+// a: batch M rows in two planes, b: groups N rows in one, of units of 16 digits (include/integer.glsl says where they lie);
+// exponents: [rows, pieces];
 // C: [batch, M, N], or TURNED [batch, N, M], from c_first on with its last rows c_row apart. BOUNDED products: tile.glsl.
 #include "../include/integer.glsl"
 
@@ -16,6 +17,9 @@ layout(constant_id = 2) const bool VECTORS = false;
 layout(constant_id = 3) const uint PIECE_TERMS = HLX_PIECE;
 layout(constant_id = 8) const bool TURNED = false;
 layout(constant_id = 9) const uint BOUNDED = 0;
+// Where the digits of a and of b lie.
+layout(constant_id = 15) const bool A_IN_PIECES = false;
+layout(constant_id = 16) const bool B_IN_PIECES = false;
 
 layout(push_constant) uniform Push {
     uint batch, m, n;
@@ -23,6 +27,7 @@ layout(push_constant) uniform Push {
     uint groups, c_first, c_row;
     // Of BOUNDED products the first group, and how many there are.
     uint first_group, n_groups;
+    uint b_rows;  // of all of b
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer A { uvec4 a[]; };

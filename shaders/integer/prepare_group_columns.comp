@@ -36,5 +36,5 @@ void main() {
         if (digit == digit_of(group) && column < push.columns) exponents[at] = exponent;
     }
     barrier();
-    STORE_TILE(push.columns, column, first_word)
+    STORE_TILE(push.columns, column, first_word, false)
 }

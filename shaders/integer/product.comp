@@ -21,9 +21,8 @@ void add_piece(uint piece, uvec2 own, inout ivec4 high, inout ivec4 low) {
             uint line = at / STEP;
             uint unit = first + at % STEP;
             uint to = line * (STEP + 1u) + at % STEP;
-            if (line < 2u * ROWS)
-                staged[to] = a[(line / ROWS * rows_of_a() + row_of_a(line % ROWS)) * push.units + unit];
-            else staged[to] = b[row_of_b(line - 2u * ROWS) * push.units + unit];
+            if (line < 2u * ROWS) staged[to] = a[unit_of_a(row_of_a(line % ROWS), line / ROWS, unit)];
+            else staged[to] = b[unit_of_b(row_of_b(line - 2u * ROWS), unit)];
         }
         barrier();
         for (uint i = 0u; i < STEP; ++i) {

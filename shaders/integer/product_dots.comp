@@ -37,11 +37,10 @@ void main() {
                 uint unit = first + at % STEP;
                 uint own = line % SIDE;
                 if (line < 2u * SIDE) {
-                    uint row = line / SIDE * rows_of_a() + row_of_a(own);
-                    staged[line * STRIDE + at % STEP] = a[row * push.units + unit];
+                    staged[line * STRIDE + at % STEP] = a[unit_of_a(row_of_a(own), line / SIDE, unit)];
                 } else {
                     uint to = 2u * SIDE + own % OWN * ACROSS + own / OWN;
-                    staged[to * STRIDE + at % STEP] = b[row_of_b(own) * push.units + unit];
+                    staged[to * STRIDE + at % STEP] = b[unit_of_b(row_of_b(own), unit)];
                 }
             }
             barrier();

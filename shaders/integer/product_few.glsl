@@ -26,21 +26,18 @@ void main() {
     uint n_rows = min(MOST_ROWS, tile.a_end - tile.a_first);
     uint lane = gl_LocalInvocationIndex % LANES;
     uint own_n = gl_LocalInvocationIndex / LANES * OWN;
-    uint at_b[OWN];
-    [[unroll]] for (uint j = 0u; j < OWN; ++j) at_b[j] = row_of_b(own_n + j) * push.units;
-    uint at_a = tile.a_first * push.units;
-    uint behind = rows_of_a() * push.units;
     for (uint piece = tile.first_piece; piece < tile.end_piece; ++piece) {
         int sums[SUMS];
         [[unroll]] for (uint i = 0u; i < SUMS; ++i) sums[i] = 0;
         uvec2 units = units_of(piece);
         for (uint unit = units.x + lane; unit < units.y; unit += LANES) {
             uvec4 of_b[OWN];
-            [[unroll]] for (uint j = 0u; j < OWN; ++j) of_b[j] = b[at_b[j] + unit];
+            [[unroll]] for (uint j = 0u; j < OWN; ++j) 
+                of_b[j] = b[unit_of_b(row_of_b(own_n + j), unit)];
             [[unroll]] for (uint m = 0u; m < MOST_ROWS; ++m) {
                 if (m < n_rows) {
-                    uvec4 high = a[at_a + m * push.units + unit];
-                    uvec4 low = a[behind + at_a + m * push.units + unit];
+                    uvec4 high = a[unit_of_a(tile.a_first + m, 0u, unit)];
+                    uvec4 low = a[unit_of_a(tile.a_first + m, 1u, unit)];
                     [[unroll]] for (uint j = 0u; j < OWN; ++j) {
                         sums[2u * (OWN * m + j)] += dot_of(high, of_b[j]);
                         sums[2u * (OWN * m + j) + 1u] += dot_of(low, of_b[j]);

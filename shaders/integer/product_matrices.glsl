@@ -1,33 +1,28 @@
 // The product of prepared operands (finish.glsl) by cooperative matrices of 8-bit integers, of any shape that a device
-// lists: 64 x 128 results per workgroup of four subgroups, 32 x 64 per subgroup, as 2 x 4 matrices of 16 x 16 for either digit
-// of a. Both digits share the loads of b: a step of 32 terms reads 4 KiB of shared memory for 131,072 multiply-adds.
+// lists: a workgroup's tile of results is cut among its subgroups, and each has its part as matrices for either digit of a,
+// which share the loads of b.
 //
-// 64 terms pass through shared memory at a time; the next ones are on their way into registers meanwhile. Shared memory
-// is an array of units of 16 bytes; with WORDS, for matrices of less depth, of words, and the tile is a quarter as large.
+// Some terms pass through shared memory at a time; the next ones are on their way into registers meanwhile. Shared memory
+// is an array of units of 16 bytes, or with WORDS, for matrices of less depth, of words.
 #include "../include/matrices.glsl"
 #include "finish.glsl"
 
-// The threads of four subgroups.
 layout(constant_id = 7) const uint THREADS = 128;
 layout(local_size_x_id = 7) in;
 
-#ifdef WORDS
-#define ROWS 32u
-#define COLUMNS 64u
-#else
-#define ROWS 64u
-#define COLUMNS 128u
-#endif
-// Of a subgroup.
-#define OWN_ROWS (ROWS / 2u)
-#define OWN_COLUMNS (COLUMNS / 2u)
-const uint SUBGROUP = THREADS / 4u;
+// Results of a workgroup, and of each of its subgroups.
+layout(constant_id = 10) const uint ROWS = 64;
+layout(constant_id = 11) const uint COLUMNS = 128;
+layout(constant_id = 12) const uint OWN_ROWS = 32;
+layout(constant_id = 13) const uint OWN_COLUMNS = 64;
+// Units of 16 digits of a row in shared memory, 4 or 8.
+layout(constant_id = 14) const uint STEP = 4;
+
+const uint SUBGROUP = THREADS / (ROWS / OWN_ROWS * (COLUMNS / OWN_COLUMNS));
 const uint DOWN = OWN_ROWS / SIDE_M;
 const uint ACROSS = OWN_COLUMNS / SIDE_N;
 
-// Units of 16 digits of a row in shared memory, and from row to row: with one of padding, eight rows lie in
-// different banks.
-const uint STEP = 4u;
+// Units from row to row in shared memory: with one of padding, eight rows lie in different banks.
 const uint STRIDE = STEP + 1u;
 const uint LINES = 2u * ROWS + COLUMNS;
 const uint LOADS = LINES * STEP / THREADS;
@@ -69,9 +64,19 @@ layout(set = 0, binding = 6) buffer CBits { int c_bits[]; };
 
 // Where a thread's units of a step lie, and the units on their way. Rows past an edge repeat the last one, and are not stored.
 const uint LOADS_OF_A = 2u * ROWS * STEP / THREADS;
-#define FETCH(step)                                                                        \
+#define FETCH(step)                                                                         \
     [[unroll]] for (uint l = 0u; l < LOADS; ++l)                                            \
-        staged[l] = l < LOADS_OF_A ? a[at_unit[l] + (step) * STEP] : b[at_unit[l] + (step) * STEP];
+        staged[l] = l < LOADS_OF_A ? a[at_unit[l] + (step) * a_step] : b[at_unit[l] + (step) * b_step];
+
+// The line and the unit in shared memory of a load among those of an operand, which has so many planes of rows there. Loads
+// follow each other as their units do in memory. Eight threads that store at a time have units in all banks.
+uvec2 place_of(uint load, uint planes, uint rows, bool in_pieces) {
+    if (!in_pieces)
+        return uvec2(STEP == 4u ? load / 32u * 8u + load / 8u % 4u + load / 4u % 2u * 4u : load / STEP, load % STEP);
+    uint piece = load / 32u % (planes * rows / 16u);
+    uint line = piece % planes * rows + piece / planes * 16u + load % 16u;
+    return uvec2(line, load / (planes * rows * 2u) * 2u + load / 16u % 2u);
+}
 
 // Workgroups that follow each other share rows of a, or columns of b, in blocks of eight rows of tiles.
 uvec2 place(uint group, uint down, uint across) {
@@ -98,13 +103,24 @@ void main() {
     bool is_whole = VECTORS && tile.first_piece + 1u == tile.end_piece && tile.a_first + ROWS <= tile.a_end &&
         tile.b_first + COLUMNS <= tile.b_end;
 
+    // Of each load, where its unit of the first step is, and where it goes.
     uint at_unit[LOADS];
+    uint at_shared[LOADS];
     [[unroll]] for (uint l = 0u; l < LOADS; ++l) {
-        uint line = (gl_LocalInvocationIndex + l * THREADS) / STEP;
-        uint row = line / ROWS * rows_of_a() + row_of_a(line % ROWS);
-        uint at = (l < LOADS_OF_A ? row : row_of_b(line - 2u * ROWS)) * push.units;
-        at_unit[l] = at + gl_LocalInvocationIndex % STEP;
+        uint load = gl_LocalInvocationIndex + l * THREADS;
+        if (l < LOADS_OF_A) {
+            uvec2 place = place_of(load, 2u, ROWS, A_IN_PIECES);
+            at_unit[l] = unit_of_a(row_of_a(place.x % ROWS), place.x / ROWS, place.y);
+            at_shared[l] = place.x * STRIDE + place.y;
+        } else {
+            uvec2 place = place_of(load - 2u * ROWS * STEP, 1u, COLUMNS, B_IN_PIECES);
+            at_unit[l] = unit_of_b(row_of_b(place.x), place.y);
+            at_shared[l] = (2u * ROWS + place.x) * STRIDE + place.y;
+        }
     }
+    // The units from one step to the next.
+    uint a_step = A_IN_PIECES ? hlx_blocks(rows_of_a()) * 32u * STEP : STEP;
+    uint b_step = B_IN_PIECES ? hlx_blocks(push.b_rows) * 16u * STEP : STEP;
     for (uint piece = tile.first_piece; piece < tile.end_piece; ++piece) {
         Sums high[DOWN * ACROSS];
         Sums low[DOWN * ACROSS];
@@ -117,12 +133,10 @@ void main() {
         uint steps = units.y / STEP;
         if (units.x < units.y) { FETCH(units.x / STEP) }
         [[dont_unroll]] for (uint step = units.x / STEP; step < steps; ++step) {
-            [[unroll]] for (uint l = 0u; l < LOADS; ++l) {
-                uint at = gl_LocalInvocationIndex + l * THREADS;
-                put(at / STEP * STRIDE + at % STEP, staged[l]);
-            }
+            [[unroll]] for (uint l = 0u; l < LOADS; ++l) put(at_shared[l], staged[l]);
             barrier();
-            if (step + 1u < steps) { FETCH(step + 1u) }
+            // (The last step's is loaded once more: a branch would keep the loads from their place among the products.)
+            FETCH(min(step + 1u, steps - 1u))
             [[unroll]] for (uint k = 0u; k < 16u * STEP; k += DEPTH) {
                 Right right[ACROSS];
                 [[unroll]] for (uint j = 0u; j < ACROSS; ++j)

@@ -1,5 +1,5 @@
 // The rows of a matrix as integers: an exponent per piece of a row from its largest magnitude, and the digits of every number
-// by it. x: matrices [matrix_rows, k]; digits: [planes, rows, words], four of 8 bits per word, zeros past k; exponents: [rows, pieces].
+// by it. x: matrices [matrix_rows, k]; digits: rows of words in planes, four of 8 bits per word, zeros past k; exponents: [rows, pieces].
 // Wide rows have two planes, the upper digits first. A piece's threads hold it until they know its largest magnitude.
 // What the numbers are computed from, if not themselves, is said by source.glsl.
 #include "../include/integer.glsl"
@@ -12,6 +12,9 @@ layout(local_size_x = 256) in;
 layout(constant_id = 0) const bool WIDE = false;
 // k and the stride are multiples of four.
 layout(constant_id = 1) const bool VECTORS = false;
+
+// Where the digits lie (include/integer.glsl).
+layout(constant_id = 15) const bool IN_PIECES = false;
 
 layout(push_constant) uniform Push {
     uint rows, k;
@@ -76,8 +79,8 @@ void main() {
     [[unroll]] for (uint j = 0u; j < HELD; ++j) {
         uint word = first + j * THREADS;
         if (word >= end) break;
-        uint at = row * push.words + word;
+        uint at = hlx_word_at(row, word, WIDE ? 2u : 1u, push.rows, push.words, IN_PIECES);
         ivec4 q = hlx_quantised4(v[j], exponent, scale);
-        HLX_STORE_DIGITS(digits, at, push.rows * push.words, q, WIDE)
+        HLX_STORE_DIGITS(digits, at, hlx_plane(push.rows, push.words, IN_PIECES), q, WIDE)
     }
 }

@@ -74,6 +74,12 @@ uint row_of_b(uint j) { return min(tile.b_first + j, tile.b_end - 1u); }
 
 uint place_in_c(uint i, uint j) { return tile.in_c + (TURNED ? j * push.c_row + i : i * push.c_row + j); }
 
+// Where a unit of a row of a plane of A, and of a row of B, lies.
+uint unit_of_a(uint row, uint plane, uint unit) {
+    return hlx_unit_at(row, plane, unit, 2u, rows_of_a(), push.units, A_IN_PIECES);
+}
+uint unit_of_b(uint row, uint unit) { return hlx_unit_at(row, 0u, unit, 1u, push.b_rows, push.units, B_IN_PIECES); }
+
 // Declares how many tiles are beside and below each other in a product, and the workgroup's product, if it has one.
 #define DECLARE_PRODUCT(ROWS, COLUMNS) \
     uint across = (push.n + COLUMNS - 1u) / COLUMNS; \

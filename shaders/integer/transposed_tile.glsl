@@ -22,14 +22,15 @@ shared uint tile[2u * COLUMNS * STRIDE];
     if (WIDE) tile[COLUMNS * STRIDE + to] = hlx_lower_digits(q);
 
 // Stores the tile, of the columns from first_column on and their words from first_word on: a column is a row of digits, of which
-// a plane has n_rows.
-#define STORE_TILE(n_rows, row, first_word) \
+// there are n_rows. In pieces threads side by side have neighbouring columns, else neighbouring words.
+#define STORE_TILE(n_rows, row, first_word, in_pieces) \
     [[unroll]] for (uint l = 0u; l < PLANES * COLUMNS * WORDS / 256u; ++l) { \
         uint at = gl_LocalInvocationIndex + l * 256u; \
-        uint line = at / WORDS; \
+        uint line = in_pieces ? at / (WORDS * 16u) * 16u + at / 4u % 16u : at / WORDS; \
+        uint of_line = in_pieces ? at / 64u % (WORDS / 4u) * 4u + at % 4u : at % WORDS; \
         uint column = first_column + line % COLUMNS; \
-        uint word = first_word + at % WORDS; \
-        uint plane = line / COLUMNS * n_rows * push.words; \
+        uint word = first_word + of_line; \
+        uint plane = line / COLUMNS * hlx_plane(n_rows, push.words, in_pieces); \
         if (column < push.columns && word < push.words) \
-            digits[plane + row * push.words + word] = tile[line * STRIDE + at % WORDS]; \
+            digits[plane + hlx_word_at(row, word, PLANES, n_rows, push.words, in_pieces)] = tile[line * STRIDE + of_line]; \
     }

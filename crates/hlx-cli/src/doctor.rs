@@ -78,8 +78,16 @@ fn integer_rate(device: &Device) -> Result<f64> {
     };
     let x = device.alloc_shape(&[n, n])?;
     hlx_kernels::elementwise::fill(device, 1.0, &x)?;
-    let a = Prepared::new(device, &x, Preparation::of_rows(n, n, Digits::Two))?;
-    let b = Prepared::new(device, &x, Preparation::of_rows(n, n, Digits::One))?;
+    let a = Prepared::new(
+        device,
+        &x,
+        Preparation::of_rows(n, n, Digits::Two).laid_for(device),
+    )?;
+    let b = Prepared::new(
+        device,
+        &x,
+        Preparation::of_rows(n, n, Digits::One).laid_for(device),
+    )?;
     let shape = IntegerProduct::new(n, n, n);
     let mut seconds = f64::INFINITY;
     // The first run makes the pipeline.

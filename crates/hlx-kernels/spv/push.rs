@@ -168,7 +168,7 @@ mod integer {
     }
     product, product_dots, product_few, product_few_dots, product_matrices, product_matrices_words {
         batch: u32, m: u32, n: u32, units: u32, groups: u32, c_first: u32, c_row: u32, first_group: u32,
-        n_groups: u32
+        n_groups: u32, b_rows: u32
     }
 }
 mod interpolate {

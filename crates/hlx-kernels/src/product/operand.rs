@@ -62,14 +62,15 @@ impl Matrices {
         }
     }
 
-    pub(super) fn preparation(self, format: &Format, role: Role) -> Preparation {
+    pub(super) fn preparation(self, device: &Device, format: &Format, role: Role) -> Preparation {
         let n_digits = (format.digits)(role);
         let rows = self.outer.saturating_mul(self.vectors);
         let of = match self.transposed {
             false => Preparation::of_rows(rows, self.terms, n_digits),
             true => Preparation::of_columns(self.outer, self.terms, self.vectors, n_digits),
         };
-        if self.whole { of.whole() } else { of }
+        let of = if self.whole { of.whole() } else { of };
+        of.laid_for(device)
     }
 }
 
@@ -100,7 +101,7 @@ impl Operand {
         let Some(format) = role.format(device).filter(|_| of.terms > 0) else {
             return Self::floats(source, of);
         };
-        let preparation = of.preparation(format, role);
+        let preparation = of.preparation(device, format, role);
         let prepared = match source {
             Source::Stored(x) => Prepared::new(device, &widened(device, x)?, preparation)?,
             _ => Prepared::new(device, source, preparation)?,
@@ -302,7 +303,8 @@ impl<'a> Incoming<'a> {
             });
         };
         let of_rows = Matrices::rows(shards[0], shards[1], columns);
-        let [of_rows, of_columns] = [of_rows, of].map(|of| of.preparation(format, self.role));
+        let [of_rows, of_columns] =
+            [of_rows, of].map(|of| of.preparation(device, format, self.role));
         let [rows, prepared] = Prepared::rows_and_columns(device, values, of_rows, of_columns)?;
         // A second pass over the same gradient finds equal rows.
         let _ = self.rows.set(rows.clone());
@@ -338,7 +340,7 @@ impl GradientColumns<'_> {
             Some(rows) => Beside::Prepared(rows),
             None => Beside::Values(self.values, own.vectors),
         };
-        let of_saved = of.preparation(Format::of_quantised(device), Role::Saved);
+        let of_saved = of.preparation(device, Format::of_quantised(device), Role::Saved);
         let prepared = Prepared::columns_beside(device, saved, of_saved, beside)?;
         Ok(Operand::Quantised(prepared, of))
     }

@@ -43,7 +43,7 @@ impl Operand {
             return make();
         };
         let (buffer, view) = place_of(values)?;
-        let preparation = of.preparation(format, role);
+        let preparation = of.preparation(device, format, role);
         let fits = |one: &Remembered| one.0 == view && one.1.of == preparation;
         if let Some((_, prepared)) = buffer.recall(fits) {
             return Ok(Self::Quantised(prepared, of));
@@ -102,7 +102,7 @@ impl PreparedWeight {
             "the weight has elements of {dtype}, expected f32")?;
         check_len(NAME, "the weight", values, [n, k])?;
         let of = [Matrices::rows(1, n, k), Matrices::columns(1, n, k)];
-        let [rows, columns] = of.map(|of| of.preparation(format, Role::Weight));
+        let [rows, columns] = of.map(|of| of.preparation(device, format, Role::Weight));
         let [rows, columns] = Prepared::rows_and_columns(device, values, rows, columns)?;
         Ok(Some(Self {
             device: device.clone(),

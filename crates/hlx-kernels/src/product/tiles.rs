@@ -128,20 +128,24 @@ impl Tile {
             && (device.is_cpu() || shared <= device.info().shared_memory_bytes as usize)
     }
 
-    /// Time of the fullest processor, in an arbitrary unit: `gflops` is what one reaches with one,
-    /// two, ... workgroups at a time, up to as many as it holds.
+    /// Time of the fullest processor, in an arbitrary unit.
     fn cost(&self, shape: &MatMul, gflops: &[f64], processors: usize) -> f64 {
         let [rows, columns] = self.size;
         let groups = shape.batch * shape.m.div_ceil(rows) * shape.n.div_ceil(columns);
-        let most = groups.div_ceil(processors);
-        let held = gflops.len();
-        let time = |together: usize| match together {
-            0 => 0.0,
-            n => n as f64 / gflops[n - 1],
-        };
-        let rounds = (most / held) as f64 * time(held) + time(most % held);
-        rounds * (rows * columns) as f64
+        time_of_fullest(groups, gflops, processors) * (rows * columns) as f64
     }
+}
+
+/// How long the fullest processor has so many workgroups, times the work of one: `gflops` is what a processor reaches with one,
+/// two, ... workgroups at a time, up to as many as it holds.
+pub(crate) fn time_of_fullest(groups: usize, gflops: &[f64], processors: usize) -> f64 {
+    let most = groups.div_ceil(processors);
+    let held = gflops.len();
+    let time = |together: usize| match together {
+        0 => 0.0,
+        n => n as f64 / gflops[n - 1],
+    };
+    (most / held) as f64 * time(held) + time(most % held)
 }
 
 /// Where chains start: the shaders' constant START.

@@ -8,6 +8,7 @@ use super::prepare::Prepared;
 use super::shape::{Bounded, Bounds, IntegerProduct};
 use crate::Result;
 use crate::kernel::{Kernel, PushConstants};
+use crate::product::tiles::time_of_fullest;
 use crate::tuning::KernelTuning;
 
 shader!(integer::{
@@ -18,13 +19,81 @@ shader!(integer::{
 
 /// Rows of A at most for which a shader of its own reads B from end to end, four of them a workgroup.
 const FEW_ROWS: usize = 16;
-/// Of a workgroup that multiplies matrices.
-const SUBGROUPS: u32 = 4;
+/// How a workgroup's tile is cut among its subgroups.
+#[derive(Clone, Copy)]
+struct MatrixTile {
+    /// Rows and columns of a workgroup.
+    size: [usize; 2],
+    /// Of a subgroup, multiples of 16.
+    own: [usize; 2],
+}
 
-/// The shader of products with `m` rows of A, the rows and columns of its tile, and the matrices that it takes.
-fn shader_of(device: &Device, m: usize) -> (&'static Shader, [usize; 2], Option<MatrixShape>) {
+/// The tiles of matrices; the last is that of matrices of less depth.
+const MATRIX_TILES: [MatrixTile; 4] = [
+    MatrixTile {
+        size: [64, 128],
+        own: [32, 64],
+    },
+    MatrixTile {
+        size: [96, 96],
+        own: [48, 48],
+    },
+    MatrixTile {
+        size: [64, 64],
+        own: [32, 32],
+    },
+    MatrixTile {
+        size: [32, 64],
+        own: [16, 32],
+    },
+];
+const NARROW_TILE: MatrixTile = MATRIX_TILES[3];
+/// Units of 16 terms that pass through shared memory at a time.
+const STEP: u32 = 4;
+
+impl MatrixTile {
+    /// The tile whose fullest processor ends first, by the device's tuning. Where the device alone knows the rows, the largest.
+    fn choose(device: &Device, s: &IntegerProduct, is_bounded: bool) -> Self {
+        let processors = device.tuning().processors;
+        let rated = KernelTuning::of(device).products.integer_tiles.iter();
+        let tiles = rated.filter_map(|rated| {
+            let size = [rated.rows, rated.columns];
+            let tile = MATRIX_TILES.into_iter().find(|tile| tile.size == size)?;
+            let groups = s.batch * s.m.div_ceil(rated.rows) * s.n.div_ceil(rated.columns);
+            let time = time_of_fullest(groups, &rated.gflops, processors);
+            Some((tile, time * (rated.rows * rated.columns) as f64))
+        });
+        let best = tiles
+            .filter(|_| !is_bounded)
+            .min_by(|(_, x), (_, y)| x.total_cmp(y));
+        best.map_or(MATRIX_TILES[0], |(tile, _)| tile)
+    }
+
+    fn subgroups(self) -> u32 {
+        (self.size[0] / self.own[0] * (self.size[1] / self.own[1])) as u32
+    }
+
+    /// The shader's constants.
+    fn constants(self, shape: MatrixShape) -> impl Iterator<Item = (u32, u32)> {
+        let sizes = self.size.into_iter().chain(self.own);
+        let sizes = (10..).zip(sizes.map(|n| n as u32)).chain([(14, STEP)]);
+        shape
+            .specialization(self.subgroups())
+            .into_iter()
+            .chain(sizes)
+    }
+}
+
+/// The shader of a product, the rows and columns of its tile, and its matrices with their tile.
+type Chosen = (
+    &'static Shader,
+    [usize; 2],
+    Option<(MatrixShape, MatrixTile)>,
+);
+
+fn shader_of(device: &Device, s: &IntegerProduct, is_bounded: bool) -> Chosen {
     let path = KernelTuning::of(device).products.integers;
-    if m <= FEW_ROWS {
+    if s.m <= FEW_ROWS {
         // Matrices would be mostly empty.
         let dots =
             path != IntegerPath::Plain && device.integer_paths().contains(&IntegerPath::Dots);
@@ -38,9 +107,13 @@ fn shader_of(device: &Device, m: usize) -> (&'static Shader, [usize; 2], Option<
         IntegerPath::Plain => (&plain_shader::SHADER, [16, 64], None),
         IntegerPath::Dots => (&dots_shader::SHADER, [64, 64], None),
         IntegerPath::Matrices(shape) if shape.is_narrow() => {
-            (&narrow_shader::SHADER, [32, 64], Some(shape))
+            let tile = NARROW_TILE;
+            (&narrow_shader::SHADER, tile.size, Some((shape, tile)))
         }
-        IntegerPath::Matrices(shape) => (&matrices_shader::SHADER, [64, 128], Some(shape)),
+        IntegerPath::Matrices(shape) => {
+            let tile = MatrixTile::choose(device, s, is_bounded);
+            (&matrices_shader::SHADER, tile.size, Some((shape, tile)))
+        }
     }
 }
 
@@ -76,11 +149,12 @@ impl Call<'_> {
         };
         let [first_group, n_groups] = self.range();
         push!(plain_shader =>
-            batch: s.batch, m: s.m, n: s.n, units: s.padded() / 16, groups, c_first, c_row, first_group, n_groups)
+            batch: s.batch, m: s.m, n: s.n, units: s.padded() / 16, groups, c_first, c_row, first_group, n_groups,
+            b_rows: self.operands[1].of.rows)
     }
 
     /// The shaders' constants, in the order of their numbers.
-    fn constants(&self, matrices: Option<MatrixShape>) -> Vec<(u32, u32)> {
+    fn constants(&self, matrices: Option<(MatrixShape, MatrixTile)>) -> Vec<(u32, u32)> {
         let (s, has_bias) = (&self.shape, self.bias.is_some());
         let [c_first, c_row] = s.place();
         // Transposed, only biases begin at multiples of n.
@@ -97,11 +171,13 @@ impl Call<'_> {
             u32::from(vectors),
             self.operands[0].of.piece as u32,
         ];
-        let matrices = matrices.map(|shape| shape.specialization(SUBGROUPS));
+        let matrices = matrices.map(|(shape, tile)| tile.constants(shape));
+        let [a, b] = self.operands.map(|operand| operand.of.in_pieces());
         (0..)
             .zip(first)
             .chain(matrices.into_iter().flatten())
             .chain(constants!(8: s.transposed, bounded))
+            .chain([(15, a), (16, b)])
             .collect()
     }
 
@@ -122,7 +198,7 @@ impl Call<'_> {
     pub fn launch(&self, device: &Device, c: &Buffer) -> Result<()> {
         let (s, [a, b]) = (self.shape, self.operands);
         let (bounded, range) = (self.bounded(), self.range());
-        let (shader, [rows, columns], matrices) = shader_of(device, s.m);
+        let (shader, [rows, columns], matrices) = shader_of(device, &s, bounded.is_some());
         // How many terms are a group's is not known here: an equal share.
         let (tiles, shares) = match bounded {
             Some(Bounded::Rows) => (s.m / rows + range[1].min(s.m), 1),

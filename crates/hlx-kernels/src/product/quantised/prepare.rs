@@ -22,7 +22,7 @@ pub use columns::{Beside, prepare_rows_and_columns};
 use columns::{Counted, prepare_columns};
 pub(crate) use groups::Groups;
 pub use normed::prepare_norm;
-pub use preparation::Preparation;
+pub use preparation::{DigitLayout, Preparation};
 pub(crate) use rows::{DigitRows, prepare_row};
 pub use source::Source;
 
@@ -47,7 +47,7 @@ const ROWS: usize = THREADS / 32;
 /// An operand as integers: its digits and exponents.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// i8, `[planes, rows, padded k]`: the upper digits first, if rows have two.
+    /// i8: planes of rows, the upper digits first, if rows have two, where [`Preparation::layout`] says.
     pub digits: Buffer,
     /// i32, `[rows, pieces]`.
     pub exponents: Buffer,
@@ -116,6 +116,7 @@ impl Prepared {
     /// Allocates an operand.
     pub(crate) fn empty(device: &Device, of: Preparation) -> Result<Self> {
         of.check_sizes(NAME)?;
+        of.check_layout(NAME, device)?;
         Ok(Self {
             digits: device.alloc_typed(DType::I8, of.digits_len())?,
             exponents: device.alloc_typed(DType::I32, of.exponents_len())?,
@@ -132,6 +133,7 @@ impl Prepared {
 pub fn prepare<'a>(device: &Device, x: impl Into<Source<'a>>, to: &Prepared) -> Result<()> {
     let x = x.into();
     check(x, to)?;
+    to.of.check_layout(NAME, device)?;
     match to.of.of_columns {
         _ if to.of.rows == 0 => Ok(()),
         true => prepare_columns(device, x, to, &Counted::ALL),
@@ -172,6 +174,7 @@ fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<()> {
     let kernel = Kernel::new("prepare_integer_rows", shader)
         .constants([two_digits(&s), vectors([s.k, s.stride])])
         .constants(constants!(2: threads, held))
+        .constants([in_pieces(&s)])
         .constants(x.kind().as_slice())
         .reads([x.first()])
         .writes(to.written())
@@ -190,6 +193,11 @@ fn prepare_rows(device: &Device, x: Source<'_>, to: &Prepared) -> Result<()> {
 /// The constant WIDE.
 fn two_digits(s: &Preparation) -> (u32, u32) {
     (0, u32::from(s.n_digits == Digits::Two))
+}
+
+/// The constant IN_PIECES.
+fn in_pieces(s: &Preparation) -> (u32, u32) {
+    (15, s.in_pieces())
 }
 
 /// The constant COLUMN_PIECE.

@@ -55,6 +55,32 @@ pub fn every_way(device: &Device) -> [Device; 3] {
     })
 }
 
+/// Where digits may lie on a device; twice the same on the CPU.
+pub fn layouts(device: &Device) -> [DigitLayout; 2] {
+    match device.is_cpu() {
+        true => [DigitLayout::Rows; 2],
+        false => [DigitLayout::Rows, DigitLayout::Pieces],
+    }
+}
+
+/// The digits of an operand in rows, wherever they lie.
+pub fn digits_in_rows(device: &Device, prepared: &Prepared) -> Result<Buffer> {
+    let (of, planes) = (prepared.of, prepared.of.n_digits.planes());
+    if of.layout == DigitLayout::Rows {
+        return Ok(prepared.digits.clone());
+    }
+    let laid: Vec<i8> = device.download(&prepared.digits)?;
+    let blocks = of.rows.div_ceil(16);
+    let at = |plane: usize, row: usize, term: usize| {
+        let piece = (term / 32 * blocks + row / 16) * planes + plane;
+        laid[piece * 512 + term / 16 % 2 * 256 + row % 16 * 16 + term % 16]
+    };
+    let rows = (0..planes).flat_map(|plane| (0..of.rows).map(move |row| (plane, row)));
+    let terms = rows.flat_map(|(plane, row)| (0..of.padded()).map(move |k| (plane, row, k)));
+    let digits: Vec<i8> = terms.map(|(plane, row, k)| at(plane, row, k)).collect();
+    Ok(device.buffer_of(&digits)?)
+}
+
 fn bits(x: &[f32]) -> Vec<u32> {
     x.iter().map(|x| x.to_bits()).collect()
 }
@@ -95,7 +121,16 @@ fn flushed(value: f64) -> f32 {
     }
 }
 
-/// The product by the path that the device takes, and by plain integers: one result.
+/// The ways of a product behind the first one.
+const WAYS: [&str; 5] = [
+    "plainly",
+    "by dot products",
+    "in pieces",
+    "plainly, in pieces",
+    "by dot products, in pieces",
+];
+
+/// The product by the path that the device takes, plainly and by dot products, of digits in rows and in pieces: one result.
 fn product_everywhere(
     a: &[f32],
     b: &[f32],
@@ -107,27 +142,33 @@ fn product_everywhere(
         Preparation::of_rows(n, k, Digits::One),
     );
     let got = run_everywhere(&format!("integer_product {m} {n} {k}"), |device, mem| {
-        let a = prepared(device, mem, a, of_a)?;
-        let b = prepared(device, mem, b, of_b)?;
         let bias = match bias {
             Some(bias) => Some(mem.input(device, bias)?),
             None => None,
         };
         let shape = IntegerProduct::new(m, n, k);
-        let mut outputs = Vec::new();
-        for device in &every_way(device) {
-            let c = mem.output(device, m * n)?;
-            integer_product(device, [&a, &b], bias.as_ref(), &c, &shape, Epilogue::None)?;
-            outputs.push(c);
+        let (mut outputs, mut digits) = (Vec::new(), Vec::new());
+        for layout in layouts(device) {
+            let a = prepared(device, mem, a, Preparation { layout, ..of_a })?;
+            let b = prepared(device, mem, b, Preparation { layout, ..of_b })?;
+            for device in &every_way(device) {
+                let c = mem.output(device, m * n)?;
+                integer_product(device, [&a, &b], bias.as_ref(), &c, &shape, Epilogue::None)?;
+                outputs.push(c);
+            }
+            if digits.is_empty() {
+                digits = vec![a.digits, a.exponents];
+            }
         }
-        Ok([outputs, vec![a.digits, a.exponents]].concat())
+        Ok([outputs, digits].concat())
     });
-    assert_eq!(bits(&got[0]), bits(&got[1]), "{m} {n} {k}: plainly");
-    assert_eq!(bits(&got[0]), bits(&got[2]), "{m} {n} {k}: by dot products");
-    let got = &got[2..];
+    for (other, reason) in got[1..6].iter().zip(WAYS) {
+        assert_eq!(bits(&got[0]), bits(other), "{m} {n} {k}: {reason}");
+    }
+    let got = [&got[0], &got[6], &got[7]];
     let (digits, exponents) = (
-        elements_of::<i8>(&got[1], of_a.digits_len()),
-        elements_of::<i32>(&got[2], of_a.exponents_len()),
+        elements_of::<i8>(got[1], of_a.digits_len()),
+        elements_of::<i32>(got[2], of_a.exponents_len()),
     );
     for (row, x) in a.chunks(k.max(1)).enumerate().take(m) {
         for (piece, x) in x.chunks(PIECE).enumerate() {
@@ -238,10 +279,20 @@ fn the_largest_digits_of_the_longest_sum_fit() {
 fn weight_gradient(dy: &[f32], x: &[f32], [shards, k, m, n]: [usize; 4]) -> Vec<f32> {
     let got = run_everywhere(&format!("dyᵀ x {k} {m} {n}"), |device, mem| {
         let (dy, x) = (mem.input(device, dy)?, mem.input(device, x)?);
-        let of_dy = Preparation::of_columns(shards, k, m, Digits::Two).whole();
-        let of_x = Preparation::of_columns(shards, k, n, Digits::One).whole();
+        let [in_rows, in_pieces] = layouts(device);
+        let of_dy = Preparation {
+            layout: in_pieces,
+            ..Preparation::of_columns(shards, k, m, Digits::Two).whole()
+        };
+        let of_x = Preparation {
+            layout: in_rows,
+            ..Preparation::of_columns(shards, k, n, Digits::One).whole()
+        };
         let a = Prepared::new(device, &dy, of_dy)?;
-        let rows = Preparation::of_rows(shards * k, m, Digits::Two);
+        let rows = Preparation {
+            layout: in_pieces,
+            ..Preparation::of_rows(shards * k, m, Digits::Two)
+        };
         let rows = Prepared::new(device, &dy, rows)?;
         let b = Prepared::columns_beside(device, (&x).into(), of_x, Beside::Values(&dy, m))?;
         let beside_rows =
@@ -367,34 +418,35 @@ fn rows_and_columns_together_are_those_of_each() {
         let of_rows = Preparation::of_rows(outer * k, columns, n_digits[0]);
         let of_columns = Preparation::of_columns(outer, k, columns, n_digits[1]);
         let each = run_everywhere("prepare", |device, mem| {
-            let [rows, columns] = [
-                prepared(device, mem, &x, of_rows)?,
-                prepared(device, mem, &x, of_columns)?,
-            ];
-            Ok(vec![
+            let rows = prepared(device, mem, &x, of_rows)?;
+            let columns = prepared(device, mem, &x, of_columns)?;
+            let one = [
                 rows.digits,
                 rows.exponents,
                 columns.digits,
                 columns.exponents,
-            ])
+            ];
+            Ok([one.clone(), one].concat())
         });
         let both = run_everywhere("prepare_rows_and_columns", |device, mem| {
             let x = mem.input(device, &x)?;
-            let mut empty = |of: Preparation| -> Result<Prepared> {
-                Ok(Prepared {
-                    digits: mem.output_of(device, DType::I8, of.digits_len())?,
-                    exponents: mem.output_of(device, DType::I32, of.exponents_len())?,
-                    of,
-                })
-            };
-            let [rows, columns] = [empty(of_rows)?, empty(of_columns)?];
-            prepare_rows_and_columns(device, &x, [&rows, &columns])?;
-            Ok(vec![
-                rows.digits,
-                rows.exponents,
-                columns.digits,
-                columns.exponents,
-            ])
+            let mut outputs = Vec::new();
+            for layout in layouts(device) {
+                let mut empty = |of: Preparation| -> Result<Prepared> {
+                    let of = Preparation { layout, ..of };
+                    Ok(Prepared {
+                        digits: mem.output_of(device, DType::I8, of.digits_len())?,
+                        exponents: mem.output_of(device, DType::I32, of.exponents_len())?,
+                        of,
+                    })
+                };
+                let [rows, columns] = [empty(of_rows)?, empty(of_columns)?];
+                prepare_rows_and_columns(device, &x, [&rows, &columns])?;
+                for prepared in [rows, columns] {
+                    outputs.extend([digits_in_rows(device, &prepared)?, prepared.exponents]);
+                }
+            }
+            Ok(outputs)
         });
         for (each, both) in each.iter().zip(&both) {
             assert_eq!(bits(each), bits(both), "{of_rows:?} {of_columns:?}");
@@ -466,18 +518,11 @@ fn batches_and_what_is_added_are_the_products_alone() {
         normal(3, batch * m * n),
     );
     let got = run_everywhere("integer_product in a batch", |device, mem| {
-        let a = prepared(
-            device,
-            mem,
-            &x,
-            Preparation::of_rows(batch * m, k, Digits::Two),
-        )?;
-        let b = prepared(
-            device,
-            mem,
-            &y,
-            Preparation::of_rows(batch * n, k, Digits::One),
-        )?;
+        let [_, layout] = layouts(device);
+        let of_a = Preparation::of_rows(batch * m, k, Digits::Two);
+        let of_b = Preparation::of_rows(batch * n, k, Digits::One);
+        let a = prepared(device, mem, &x, Preparation { layout, ..of_a })?;
+        let b = prepared(device, mem, &y, Preparation { layout, ..of_b })?;
         let extra = mem.input(device, &extra)?;
         let all = IntegerProduct {
             batch,

@@ -4,7 +4,8 @@ use bytemuck::cast_slice;
 use hlx_core::{Binding, Buffer, DType, Device, Shader};
 
 use super::{
-    NAME, Preparation, Prepared, ROWS, Source, check, cpu, piece, prepare, two_digits, vectors,
+    NAME, Preparation, Prepared, ROWS, Source, check, cpu, in_pieces, piece, prepare, two_digits,
+    vectors,
 };
 use crate::Result;
 use crate::elementwise::fill;
@@ -119,6 +120,8 @@ pub fn prepare_rows_and_columns(device: &Device, x: &Buffer, to: [&Prepared; 2])
             whole,
             (2, two_digits(&rows).1),
             piece(&columns),
+            in_pieces(&columns),
+            (16, rows.in_pieces()),
         ])
         .bind_all([x, &tops].map(Binding::Read))
         .writes(to[1].written())
@@ -159,7 +162,7 @@ pub(super) fn prepare_columns(
     let (counted_pieces, values) = (counted.pieces, x.on_the_cpu(s.columns()));
     let kernel = Kernel::new("prepare_integer_columns", SHADERS[x.index()])
         .constants([two_digits(&s), whole, counted.constant()])
-        .constants([(4, own_tiles as u32), piece(&s)])
+        .constants([(4, own_tiles as u32), piece(&s), in_pieces(&s)])
         .constants(x.kind().as_slice())
         .reads([x.first()])
         .reads_if(second)

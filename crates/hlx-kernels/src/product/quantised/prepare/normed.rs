@@ -4,7 +4,7 @@ use hlx_core::{Binding, Buffer, DType, Device};
 
 use super::super::{Digits, PIECE};
 use super::rows::DigitRows;
-use super::{NAME, Preparation, Prepared};
+use super::{NAME, Preparation, Prepared, in_pieces};
 use crate::Result;
 use crate::error::check_dtype;
 use crate::lanes::{check_rows, rows_a_task};
@@ -45,11 +45,12 @@ pub fn prepare_norm(
         "a norm's row has {cols} elements, expected at most {PIECE}")?;
     norm.check_bias(NAME, "bias", bias)?;
     check_dtype(NAME, "x", x, DType::F32)?;
-    let prepared = Prepared::empty(device, Preparation::of_rows(rows, cols, Digits::Two))?;
+    let of = Preparation::of_rows(rows, cols, Digits::Two).laid_for(device);
+    let prepared = Prepared::empty(device, of)?;
     if rows == 0 {
         return Ok(prepared);
     }
-    let constants = constants!(4: cols.is_multiple_of(4));
+    let constants = [constants!(4: cols.is_multiple_of(4))[0], in_pieces(&of)];
     let parameters = [norm.eps.to_bits(), (prepared.of.padded() / 4) as u32];
     let (row_kernel, kernel) = norm.kernel(device, ["prepare_integer_norm"; 2], &SHADERS)?;
     let kernel = kernel
@@ -58,7 +59,6 @@ pub fn prepare_norm(
         .read_if("bias", bias, cols)?
         .writes([&prepared.digits, &prepared.exponents])
         .checked("stats", Binding::Rewrite(stats), [rows, norm.n_stats()])?;
-    let of = prepared.of;
     let body = move |[x, weight, bias]: [&[f32]; 3], written: [&mut [f32]; 3]| {
         let [digits, exponents, stats] = written;
         let bias = norm.centred.then_some(bias);

@@ -1,8 +1,11 @@
 //! What an operand's rows are, and how they are cut.
 
+use hlx_core::Device;
+
 use super::super::specification::Digits;
 use super::super::{GRANULE, LONGEST, PIECE};
 use crate::error::{Result, check_sizes};
+use crate::tuning::KernelTuning;
 
 /// What an operand's rows are, over which a product sums: each of their pieces has an exponent of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +24,22 @@ pub struct Preparation {
     pub piece: usize,
     /// Elements from one matrix to the next.
     pub stride: usize,
+    /// Where the digits lie.
+    pub layout: DigitLayout,
 }
+
+/// Where the digits of an operand's rows lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DigitLayout {
+    /// In rows: `[planes, rows, padded k]`.
+    Rows,
+    /// In pieces of 16 rows and 32 terms, which matrices are loaded from: `[padded k / 32, rows / 16, planes, 2, 16, 16]`, the
+    /// terms in two halves, then the rows, of which the last pieces have room for 16. Kernels of GPUs read and write it.
+    Pieces,
+}
+
+/// Rows of a piece of [`DigitLayout::Pieces`].
+const PIECE_ROWS: usize = 16;
 
 impl Preparation {
     /// The rows of a matrix \[rows, k\].
@@ -34,6 +52,7 @@ impl Preparation {
             n_digits,
             piece: PIECE,
             stride: rows.saturating_mul(k),
+            layout: DigitLayout::Rows,
         }
     }
 
@@ -47,6 +66,7 @@ impl Preparation {
             n_digits,
             piece: PIECE,
             stride: k.saturating_mul(columns),
+            layout: DigitLayout::Rows,
         }
     }
 
@@ -59,6 +79,26 @@ impl Preparation {
         }
     }
 
+    /// With the digits where the products of a device load them fastest.
+    #[must_use]
+    pub fn laid_for(self, device: &Device) -> Self {
+        let layout = KernelTuning::of(device).products.digits;
+        Self { layout, ..self }
+    }
+
+    /// Rows that the digits have room for.
+    const fn rows_laid(&self) -> usize {
+        match self.layout {
+            DigitLayout::Rows => self.rows,
+            DigitLayout::Pieces => self.rows.div_ceil(PIECE_ROWS) * PIECE_ROWS,
+        }
+    }
+
+    /// Whether the digits lie in pieces, as a word of the shaders' constants.
+    pub(crate) fn in_pieces(&self) -> u32 {
+        u32::from(self.layout == DigitLayout::Pieces)
+    }
+
     /// Checks the sizes: behind this no number of elements wraps. An operand is made by way of this alone.
     ///
     /// # Errors
@@ -66,8 +106,18 @@ impl Preparation {
     pub(super) fn check_sizes(&self, operation: &'static str) -> Result<()> {
         check_sizes(operation, &[self.rows, self.k])?;
         check_sizes(operation, &[self.outer, self.columns(), self.k])?;
-        check_sizes(operation, &[self.rows, self.k.div_ceil(GRANULE), GRANULE])?;
+        let rows = self.rows.saturating_add(PIECE_ROWS - 1);
+        check_sizes(operation, &[rows, self.k.div_ceil(GRANULE), GRANULE])?;
         check_sizes(operation, &[self.outer, self.stride])
+    }
+
+    /// Checks that the device has digits in this layout.
+    ///
+    /// # Errors
+    /// [`KernelError::Argument`](crate::KernelError::Argument) for pieces on the CPU device.
+    pub(super) fn check_layout(&self, operation: &'static str, device: &Device) -> Result<()> {
+        check_that!(operation, !device.is_cpu() || self.layout == DigitLayout::Rows =>
+            "digits in pieces are for Vulkan devices")
     }
 
     /// Elements of a row of digits.
@@ -75,9 +125,9 @@ impl Preparation {
         self.k.div_ceil(GRANULE).saturating_mul(GRANULE)
     }
 
-    /// Elements of the digits, i8: `[planes, rows, padded k]`.
+    /// Elements of the digits, i8.
     pub const fn digits_len(&self) -> usize {
-        self.n_digits.planes() * self.rows * self.padded()
+        self.n_digits.planes() * self.rows_laid() * self.padded()
     }
 
     /// Pieces of a row.

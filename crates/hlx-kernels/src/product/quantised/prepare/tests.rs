@@ -2,6 +2,7 @@
 
 use hlx_core::{Buffer, Device};
 
+use super::super::tests::{digits_in_rows, layouts};
 use super::*;
 use crate::activation::{Activation, activation_forward};
 use crate::elementwise::{Binary, binary};
@@ -39,8 +40,10 @@ fn multiplied(device: &Device, a: &Buffer, b: &Buffer) -> Result<Buffer> {
 }
 
 /// Adds the digits and exponents of an operand to the outputs.
-fn push(outputs: &mut Vec<Buffer>, prepared: Prepared) {
-    outputs.extend([prepared.digits, prepared.exponents]);
+fn push(device: &Device, outputs: &mut Vec<Buffer>, prepared: Prepared) -> Result<()> {
+    let digits = digits_in_rows(device, &prepared)?;
+    outputs.extend([digits, prepared.exponents]);
+    Ok(())
 }
 
 /// Fails unless each pair of operands among the outputs has the same words.
@@ -67,9 +70,10 @@ fn push_columns(
 ) -> Result<()> {
     let of = Preparation::of_columns(shards, per_shard, columns, Digits::One).whole();
     let other = beside.len() / (shards * per_shard);
-    for x in [source, stored] {
-        let beside = Beside::Values(beside, other);
-        push(outputs, Prepared::columns_beside(device, x, of, beside)?);
+    for (x, layout) in [source, stored].into_iter().zip(layouts(device)) {
+        let (of, beside) = (Preparation { layout, ..of }, Beside::Values(beside, other));
+        let columns = Prepared::columns_beside(device, x, of, beside)?;
+        push(device, outputs, columns)?;
     }
     Ok(())
 }
@@ -112,8 +116,9 @@ fn activations_are_prepared_where_they_are_computed() {
             ] {
                 let both = [source, Source::Stored(stored)];
                 let of_rows = Preparation::of_rows(rows, columns, Digits::Two);
-                for x in both {
-                    push(&mut outputs, Prepared::new(device, x, of_rows)?);
+                for (x, layout) in both.into_iter().zip(layouts(device)) {
+                    let of = Preparation { layout, ..of_rows };
+                    push(device, &mut outputs, Prepared::new(device, x, of)?)?;
                 }
                 let shape = [shards, per_shard, columns];
                 push_columns(device, &mut outputs, both, &dy, shape)?;
@@ -124,7 +129,7 @@ fn activations_are_prepared_where_they_are_computed() {
     }
 }
 
-/// The device's own way with rows, and a way in which registers hold them.
+/// The device's own way with rows, and a way in which registers hold them, with digits that lie elsewhere.
 fn ways(device: &Device, columns: usize) -> Result<[Device; 2]> {
     let mut tuning = KernelTuning::of(device).clone();
     tuning.held_rows = vec![RowCut {
@@ -133,7 +138,9 @@ fn ways(device: &Device, columns: usize) -> Result<[Device; 2]> {
         rows: 2,
         blocks_ahead: 1,
     }];
-    Ok([device.clone(), tuning.on(device)?])
+    let mut own = KernelTuning::of(device).clone();
+    [own.products.digits, tuning.products.digits] = layouts(device);
+    Ok([own.on(device)?, tuning.on(device)?])
 }
 
 #[test]
@@ -155,6 +162,7 @@ fn norms_are_prepared_where_they_are_computed() {
                 let y = &device.alloc(rows * columns)?;
                 let stats = &memory.output(device, 2 * rows)?;
                 push(
+                    device,
                     &mut outputs,
                     prepare_norm(
                         device,
@@ -164,7 +172,7 @@ fn norms_are_prepared_where_they_are_computed() {
                         Some(bias),
                         stats,
                     )?,
-                );
+                )?;
                 let unused = device.alloc(2 * rows)?;
                 norm_forward(
                     device,
@@ -177,7 +185,7 @@ fn norms_are_prepared_where_they_are_computed() {
                         stats: &unused,
                     },
                 )?;
-                push(&mut outputs, Prepared::new(device, y, of_rows)?);
+                push(device, &mut outputs, Prepared::new(device, y, of_rows)?)?;
                 let source = Source::Norm {
                     x,
                     stats,
@@ -195,6 +203,7 @@ fn norms_are_prepared_where_they_are_computed() {
 
                 let stats = &memory.output(device, rows)?;
                 push(
+                    device,
                     &mut outputs,
                     prepare_norm(
                         device,
@@ -204,7 +213,7 @@ fn norms_are_prepared_where_they_are_computed() {
                         None,
                         stats,
                     )?,
-                );
+                )?;
                 let (y, unused) = (&device.alloc(rows * columns)?, device.alloc(rows)?);
                 norm_forward(
                     device,
@@ -217,7 +226,7 @@ fn norms_are_prepared_where_they_are_computed() {
                         stats: &unused,
                     },
                 )?;
-                push(&mut outputs, Prepared::new(device, y, of_rows)?);
+                push(device, &mut outputs, Prepared::new(device, y, of_rows)?)?;
                 let source = Source::Norm {
                     x,
                     stats,

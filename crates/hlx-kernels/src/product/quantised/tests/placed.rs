@@ -53,12 +53,11 @@ impl Case {
         let (a, b) = (awkward(1, batch * m, k), awkward(2, groups * n, k));
         let (bias, stored) = (normal(3, groups * n), normal(4, shape.reach()));
         let got = run_everywhere(&format!("{shape:?}"), |device, mem| {
+            let [_, layout] = layouts(device);
             let of_a = Preparation::of_rows(batch * m, k, Digits::Two);
             let of_b = Preparation::of_rows(groups * n, k, Digits::One);
-            let (a, b) = (
-                prepared(device, mem, &a, of_a)?,
-                prepared(device, mem, &b, of_b)?,
-            );
+            let a = prepared(device, mem, &a, Preparation { layout, ..of_a })?;
+            let b = prepared(device, mem, &b, Preparation { layout, ..of_b })?;
             let bias = mem.input(device, &bias)?;
             let mut outputs = Vec::new();
             for device in &every_way(device) {
