@@ -73,8 +73,8 @@ void main() {
                 uint query0 = uint(max(block, 0));
                 PUT_ROWS(queries, 2u)
                 FETCH_ROWS(upstream, d_o, 2u, first_query + query0, plane)
-                if (STAGES) barrier();
-                MULTIPLY_ROWS(held_k, k, 1u, first_row, 0u, q, 2u, first_query + query0, plane)
+                barrier();
+                MULTIPLY_ROWS(held_k, k, 1u, first_row, 0u, 2u)
                 for (uint j = THREAD; j < COLS; j += THREADS) {
                     uint query = first_query + min(query0 + j, push.queries - 1u);
                     vec2 of_query = FACTORS(q, 2u * plane, query);
@@ -110,7 +110,7 @@ void main() {
                     }
                 )
                 barrier();
-                MULTIPLY_ROWS(held_v, v, 1u, first_row, 0u, d_o, 2u, first_query + query0, plane)
+                MULTIPLY_ROWS(held_v, v, 1u, first_row, 0u, 2u)
                 barrier();
                 PUT_TRANSPOSED(0u, fetched_upper)
                 PUT_TRANSPOSED(1u, fetched_lower)

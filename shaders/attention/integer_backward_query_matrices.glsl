@@ -7,7 +7,6 @@
 #define COLUMN_FACTS 4u
 // The factors of a row's weights.
 #define ROW_FACTS 2u
-#define WIDE_CHUNKS
 #include "integer_matrices.glsl"
 
 layout(set = 0, binding = 5) readonly restrict buffer DO { uint d_o[]; };
@@ -42,8 +41,8 @@ void main() {
         [[dont_unroll]] for (uint key0 = first_column; key0 < end_column; key0 += COLS) {
             PUT_ROWS(keys, 1u)
             FETCH_ROWS(values, v, 1u, first_key + key0, 0u)
-            if (STAGES) barrier();
-            MULTIPLY_ROWS(held_q, q, 2u, first_row, plane, k, 1u, first_key + key0, 0u)
+            barrier();
+            MULTIPLY_ROWS(held_q, q, 2u, first_row, plane, 1u)
             PUT_FACTS_OF_KEYS(first_key + key0)
             barrier();
             PUT_ROWS(values, 1u)
@@ -62,7 +61,7 @@ void main() {
                 }
             )
             barrier();
-            MULTIPLY_ROWS(held_do, d_o, 2u, first_row, plane, v, 1u, first_key + key0, 0u)
+            MULTIPLY_ROWS(held_do, d_o, 2u, first_row, plane, 1u)
             barrier();
             PUT_TRANSPOSED(0u, fetched)
             FETCH_TRANSPOSED(fetched, k, first_key + key0 + COLS)

@@ -8,7 +8,6 @@
 // The factors of a row's weights, and its correction; at the end its l.
 #define ROW_FACTS 3u
 #define CORRECTION 2u
-#define WIDE_CHUNKS
 #define PAGES_SLOT 7
 #include "integer_matrices.glsl"
 
@@ -51,8 +50,8 @@ void main() {
             uint block0 = next_block;
             next_block = block_row(sample_idx, own_head, key0 + COLS);
             PUT_ROWS(keys, 1u)
-            if (STAGES) barrier();
-            MULTIPLY_ROWS(held, q, 2u, first_row, plane, k, 1u, block0, 0u)
+            barrier();
+            MULTIPLY_ROWS(held, q, 2u, first_row, plane, 1u)
             PUT_FACTS_OF_KEYS(block0)
             barrier();
             PUT_TRANSPOSED(0u, fetched)

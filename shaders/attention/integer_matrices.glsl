@@ -11,6 +11,7 @@
 // The including file has the shared memory's sizes: DIGIT_PLANES of weights, TRANSPOSED_PLANES of transposed digits,
 // STAGED_PLANES of the rows before them, COLUMN_FACTS numbers of a column and ROW_FACTS of a row.
 #include "../include/matrices.glsl"
+#define WIDE_CHUNKS
 #include "integer_operands.glsl"
 
 const uint ROWS = 32u;
@@ -46,17 +47,18 @@ const uint BLOCK_STEPS = COLS / DEPTH;
 const uint SUM_UNITS = COLS / 4u + 1u;
 const uint DIGIT_UNITS = COLS / 16u + 1u;
 const uint TILE_UNITS = ROWS * SUM_UNITS;
-// Rows of an operand that scores are sums with pass through shared memory where the transposed digits have room for them, which
-// come later: a driver loads columns of a matrix from a buffer byte by byte.
+// Rows of an operand that scores are sums with pass through shared memory where the transposed digits come later: a driver loads
+// columns of a matrix from a buffer byte by byte.
 const uint ROW_UNITS = WORDS / 4u + 1u;
+const uint STAGED_UNITS = STAGED_PLANES * COLS * ROW_UNITS;
 const uint TURNED_UNITS = TRANSPOSED_PLANES * CHUNK * DIGIT_UNITS;
-const bool STAGES = STAGED_PLANES * COLS * ROW_UNITS <= TURNED_UNITS;
+const uint OPERAND_UNITS = STAGED_UNITS > TURNED_UNITS ? STAGED_UNITS : TURNED_UNITS;
 
 #ifdef NARROW
 #define PARTS 4u
 shared uint sum_tile[TILE_UNITS * PARTS];
 shared uint digit_tile[DIGIT_PLANES * ROWS * DIGIT_UNITS * PARTS];
-shared uint turned_tile[TURNED_UNITS * PARTS];
+shared uint turned_tile[OPERAND_UNITS * PARTS];
 vec4 got(uint unit) {
     uint at = PARTS * unit;
     return uintBitsToFloat(uvec4(sum_tile[at], sum_tile[at + 1u], sum_tile[at + 2u], sum_tile[at + 3u]));
@@ -70,7 +72,7 @@ void put_row(uint unit, uvec4 v) { for (uint i = 0u; i < PARTS; ++i) turned_tile
 #define PARTS 1u
 shared uvec4 sum_tile[TILE_UNITS];
 shared uvec4 digit_tile[DIGIT_PLANES * ROWS * DIGIT_UNITS];
-shared uvec4 turned_tile[TURNED_UNITS];
+shared uvec4 turned_tile[OPERAND_UNITS];
 vec4 got(uint unit) { return uintBitsToFloat(sum_tile[unit]); }
 void put(uint unit, uvec4 v) { sum_tile[unit] = v; }
 void put_digits(uint word, uint digits) { digit_tile[word / 4u][word % 4u] = digits; }
@@ -159,12 +161,11 @@ const bool HOLDS = D <= 128u;
 const uint OWN_UNITS = (COLS * WORDS / 4u + THREADS - 1u) / THREADS;
 #define ROWS_ON_THEIR_WAY(fetched, planes) uvec4 fetched[(planes) * OWN_UNITS];
 #define EACH_OWN_UNIT(planes, BODY)                                              \
-    if (STAGES)                                                                  \
-        [[unroll]] for (uint own = 0u; own < OWN_UNITS; ++own) {                 \
-            uint unit = THREAD + own * THREADS;                                  \
-            if (unit < COLS * WORDS / 4u)                                        \
-                [[unroll]] for (uint p = 0u; p < planes; ++p) { BODY }           \
-        }
+    [[unroll]] for (uint own = 0u; own < OWN_UNITS; ++own) {                     \
+        uint unit = THREAD + own * THREADS;                                      \
+        if (unit < COLS * WORDS / 4u)                                            \
+            [[unroll]] for (uint p = 0u; p < planes; ++p) { BODY }               \
+    }
 #define FETCH_ROWS(fetched, right, planes, right_row, right_plane)               \
     EACH_OWN_UNIT(planes,                                                        \
         fetched[p * OWN_UNITS + own] = right##_units[(p * (right_plane) + (right_row) * WORDS) / 4u + unit];)
@@ -172,9 +173,9 @@ const uint OWN_UNITS = (COLS * WORDS / 4u + THREADS - 1u) / THREADS;
     EACH_OWN_UNIT(planes,                                                        \
         put_row((p * COLS + unit / (WORDS / 4u)) * ROW_UNITS + unit % (WORDS / 4u), fetched[p * OWN_UNITS + own]);)
 
-// The sums of the workgroup's rows of `left`, from `row` on, with 32 rows of `right`, which are in shared memory if it STAGES, as
-// floats into the tile of scores. An operand of two planes has its lower digits `plane` words behind.
-#define MULTIPLY_ROWS(held, left, left_planes, row, left_plane, right, right_planes, right_row, right_plane) \
+// The sums of the workgroup's rows of `left`, from `row` on, with the 32 rows in shared memory, as floats into the tile of
+// scores. An operand of two planes has its lower digits `plane` words behind.
+#define MULTIPLY_ROWS(held, left, left_planes, row, left_plane, right_planes)    \
     [[unroll]] for (uint j = 0u; j < ACROSS; ++j) {                              \
         Sums high[DOWN];                                                         \
         Sums low[DOWN];                                                          \
@@ -183,18 +184,13 @@ const uint OWN_UNITS = (COLS * WORDS / 4u + THREADS - 1u) / THREADS;
             low[i] = Sums(NO_SUM);                                               \
         }                                                                        \
         [[unroll]] for (uint step = 0u; step < STEPS; ++step) {                  \
-            uint of_right = ((right_row) + OWN_ACROSS(j)) * WORDS + step * DEPTH / 4u; \
             Right b;                                                             \
             uint in_tile = OWN_ACROSS(j) * ROW_UNITS * PARTS + AT(step * DEPTH); \
-            if (STAGES) coopMatLoad(b, turned_tile, in_tile, ROW_UNITS * PARTS, gl_CooperativeMatrixLayoutColumnMajor); \
-            else LOAD(b, right, of_right, WORDS, gl_CooperativeMatrixLayoutColumnMajor); \
+            coopMatLoad(b, turned_tile, in_tile, ROW_UNITS * PARTS, gl_CooperativeMatrixLayoutColumnMajor); \
             Right lower_b = b;                                                   \
-            if (right_planes > 1u) {                                             \
-                if (STAGES)                                                      \
-                    coopMatLoad(lower_b, turned_tile, COLS * ROW_UNITS * PARTS + in_tile, ROW_UNITS * PARTS, \
-                                gl_CooperativeMatrixLayoutColumnMajor);          \
-                else LOAD(lower_b, right, (right_plane) + of_right, WORDS, gl_CooperativeMatrixLayoutColumnMajor); \
-            }                                                                    \
+            if (right_planes > 1u)                                               \
+                coopMatLoad(lower_b, turned_tile, COLS * ROW_UNITS * PARTS + in_tile, ROW_UNITS * PARTS, \
+                            gl_CooperativeMatrixLayoutColumnMajor);              \
             [[unroll]] for (uint i = 0u; i < DOWN; ++i) {                        \
                 uint of_left = ((row) + OWN_DOWN(i)) * WORDS + step * DEPTH / 4u; \
                 Left a;                                                          \

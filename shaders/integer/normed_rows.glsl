@@ -1,5 +1,5 @@
 // The result of a norm of rows as integers of 16 bits, with the norm's statistics; its floats are stored nowhere. x: [rows, cols], of
-// one piece; digits: rows of words in two planes, the upper digits first, zeros past cols; exponents: [rows].
+// one piece; digits: [2, rows, words], the upper digits first, zeros past cols; exponents: [rows].
 // The norm is one of norm/kind.glsl; stats: [rows, 2] or [rows]. With HELD a workgroup holds its rows in registers until it
 // knows their largest magnitude.
 #ifdef CENTRED
@@ -19,8 +19,6 @@ const uint HLX_THREADS = 32u;
 
 // cols is a multiple of four.
 layout(constant_id = 4) const bool VECTORS = false;
-// Where the digits lie (include/integer.glsl).
-layout(constant_id = 15) const bool IN_PIECES = false;
 
 HLX_WITH_VECTORS(0, readonly restrict, float, X, x)
 layout(set = 0, binding = 1) readonly restrict buffer Weight { float weight[]; };
@@ -92,7 +90,7 @@ void main() {
     // Rows in the order of memory, which the cache still holds.
     for (uint i = thread; i < push.words; i += HLX_THREADS) {
         ivec4 q = hlx_quantised4(load(base, i, found), exponent, scale);
-        uint at = hlx_word_at(row, i, 2u, push.rows, push.words, IN_PIECES);
-        HLX_STORE_DIGITS(digits, at, hlx_plane(push.rows, push.words, IN_PIECES), q, true)
+        digits[row * push.words + i] = hlx_upper_digits(q);
+        digits[(push.rows + row) * push.words + i] = hlx_lower_digits(q);
     }
 }

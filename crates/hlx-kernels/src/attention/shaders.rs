@@ -79,16 +79,13 @@ pub struct PassShaders {
     floats: [(&'static Shader, usize); 3],
     /// For quantised operands: plain, by dot products, by matrices, and by matrices of less than 16 terms.
     quantised: [&'static Shader; 4],
-    /// Columns of a workgroup's result by matrices, of heads that are wider than 64.
-    columns_of_wide: usize,
 }
 
 macro_rules! pass {
-    ($columns:expr, [$(($floats:ident, $rows:literal)),*], [$($quantised:ident),*]) => {
+    ([$(($floats:ident, $rows:literal)),*], [$($quantised:ident),*]) => {
         PassShaders {
             floats: [$((&$floats::SHADER, $rows)),*],
             quantised: [$(&$quantised::SHADER),*],
-            columns_of_wide: $columns,
         }
     };
 }
@@ -97,18 +94,17 @@ macro_rules! pass {
 const ROWS: usize = 32;
 /// Terms of a block's products.
 const BLOCK: usize = 32;
-/// Columns of a workgroup's result for quantised operands, except for `columns_of_wide`.
+/// Columns of a workgroup's result for quantised operands, and by matrices of heads that are wider than that.
 const COLUMNS: usize = 64;
+const COLUMNS_OF_WIDE: usize = 2 * COLUMNS;
 /// Subgroups of a workgroup that multiplies matrices.
 const SUBGROUPS: u32 = 4;
 
 pub const FORWARD_PASS: PassShaders = pass! {
-    2 * COLUMNS,
     [(ranged_forward_64, 64), (ranged_forward_128, 64), (ranged_forward_256, 32)],
     [integer_forward, integer_forward_dots, integer_forward_matrices, integer_forward_matrices_words]
 };
 pub const QUERY_PASS: PassShaders = pass! {
-    2 * COLUMNS,
     [(ranged_backward_query_64, 64), (ranged_backward_query_128, 64), (ranged_backward_query_256, 32)],
     [
         integer_backward_query, integer_backward_query_dots, integer_backward_query_matrices,
@@ -116,7 +112,6 @@ pub const QUERY_PASS: PassShaders = pass! {
     ]
 };
 pub const KEY_VALUE_PASS: PassShaders = pass! {
-    COLUMNS,
     [
         (ranged_backward_key_value_64, 32), (ranged_backward_key_value_128, 32),
         (ranged_backward_key_value_256, 32)
@@ -172,7 +167,7 @@ impl PassShaders {
                 chosen.shader = if shape.is_narrow() { words } else { matrices };
                 chosen.constants.extend(shape.specialization(SUBGROUPS));
                 if width > COLUMNS {
-                    chosen.chunks = width.div_ceil(self.columns_of_wide);
+                    chosen.chunks = width.div_ceil(COLUMNS_OF_WIDE);
                 }
             }
             _ => {}

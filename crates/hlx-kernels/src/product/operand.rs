@@ -70,7 +70,11 @@ impl Matrices {
             true => Preparation::of_columns(self.outer, self.terms, self.vectors, n_digits),
         };
         let of = if self.whole { of.whole() } else { of };
-        of.laid_for(device)
+        // Other rows are written row by row, which takes longer in pieces than products gain.
+        match self.transposed || role == Role::Weight {
+            true => of.laid_for(device),
+            false => of,
+        }
     }
 }
 

@@ -44,7 +44,7 @@ impl Operand {
         };
         let (buffer, view) = place_of(values)?;
         let preparation = of.preparation(device, format, role);
-        let fits = |one: &Remembered| one.0 == view && one.1.of == preparation;
+        let fits = |one: &Remembered| one.0 == view && one.1.of.is_like(&preparation);
         if let Some((_, prepared)) = buffer.recall(fits) {
             return Ok(Self::Quantised(prepared, of));
         }
@@ -63,7 +63,7 @@ impl Operand {
 
 fn remember(device: &Device, buffer: &Buffer, view: Option<Layout>, prepared: Prepared) {
     let (like, of) = (view.clone(), prepared.of);
-    let is_like = |old: &Remembered| old.0 == like && old.1.of == of;
+    let is_like = |old: &Remembered| old.0 == like && old.1.of.is_like(&of);
     device.remember(buffer, (view, prepared), is_like);
 }
 

@@ -4,7 +4,7 @@ use hlx_core::{Binding, Buffer, DType, Device};
 
 use super::super::{Digits, PIECE};
 use super::rows::DigitRows;
-use super::{NAME, Preparation, Prepared, in_pieces};
+use super::{NAME, Preparation, Prepared};
 use crate::Result;
 use crate::error::check_dtype;
 use crate::lanes::{check_rows, rows_a_task};
@@ -25,7 +25,7 @@ static SHADERS: Shaders = [
 ];
 
 /// Computes a [norm](crate::norm) of `x`, \[rows, cols\], as quantised rows with two digits, with the bits of
-/// [`prepare`](super::prepare) behind it, and its `stats`, \[rows, n_stats\]; a row is one piece. `weight` and, in a layer
+/// [`prepare`](super::prepare) behind it, in rows, as a workgroup has few of them, and its `stats`, \[rows, n_stats\]; a row is one piece. `weight` and, in a layer
 /// norm, `bias` are \[cols\].
 ///
 /// # Errors
@@ -45,12 +45,12 @@ pub fn prepare_norm(
         "a norm's row has {cols} elements, expected at most {PIECE}")?;
     norm.check_bias(NAME, "bias", bias)?;
     check_dtype(NAME, "x", x, DType::F32)?;
-    let of = Preparation::of_rows(rows, cols, Digits::Two).laid_for(device);
+    let of = Preparation::of_rows(rows, cols, Digits::Two);
     let prepared = Prepared::empty(device, of)?;
     if rows == 0 {
         return Ok(prepared);
     }
-    let constants = [constants!(4: cols.is_multiple_of(4))[0], in_pieces(&of)];
+    let constants = constants!(4: cols.is_multiple_of(4));
     let parameters = [norm.eps.to_bits(), (prepared.of.padded() / 4) as u32];
     let (row_kernel, kernel) = norm.kernel(device, ["prepare_integer_norm"; 2], &SHADERS)?;
     let kernel = kernel

@@ -86,6 +86,12 @@ impl Preparation {
         Self { layout, ..self }
     }
 
+    /// Whether it has the same digits as another one, wherever either's lie.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let layout = self.layout;
+        *self == Self { layout, ..*other }
+    }
+
     /// Rows that the digits have room for.
     const fn rows_laid(&self) -> usize {
         match self.layout {
