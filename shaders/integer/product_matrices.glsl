@@ -132,6 +132,14 @@ void main() {
         uvec2 units = units_of(piece);
         uint steps = units.y / STEP;
         if (units.x < units.y) { FETCH(units.x / STEP) }
+        // The factors of the workgroup's rows and columns, while the first step is on its way.
+        for (uint at = gl_LocalInvocationIndex; at < SCALED; at += THREADS) {
+            int exponent = at < ROWS ? a_exponents[row_of_a(at) * pieces() + piece]
+                                     : b_exponents[row_of_b(at - ROWS) * pieces() + piece];
+            ivec2 own_factors = floatBitsToInt(hlx_factors(exponent));
+            factors[at] = own_factors.x;
+            factors[SCALED + at] = own_factors.y;
+        }
         [[dont_unroll]] for (uint step = units.x / STEP; step < steps; ++step) {
             [[unroll]] for (uint l = 0u; l < LOADS; ++l) put(at_shared[l], staged[l]);
             barrier();
@@ -157,16 +165,10 @@ void main() {
             barrier();
         }
 
-        // The factors of the workgroup's rows and columns. A place in a matrix is the driver's, but the same in
-        // every matrix of a kind: with a stride of zero, each element meets that of its row or column.
-        for (uint at = gl_LocalInvocationIndex; at < SCALED; at += THREADS) {
-            int exponent = at < ROWS ? a_exponents[row_of_a(at) * pieces() + piece]
-                                     : b_exponents[row_of_b(at - ROWS) * pieces() + piece];
-            ivec2 own_factors = floatBitsToInt(hlx_factors(exponent));
-            factors[at] = own_factors.x;
-            factors[SCALED + at] = own_factors.y;
-        }
+        // (Without a step nobody has waited for the factors.)
         barrier();
+        // A place in a matrix is the driver's, but the same in every matrix of a kind: with a stride of zero, each element meets
+        // the factors of its row or column.
         [[unroll]] for (uint i = 0u; i < DOWN; ++i) {
             Sums of_rows[2];
             [[unroll]] for (uint part = 0u; part < 2u; ++part)

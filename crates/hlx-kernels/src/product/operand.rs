@@ -70,10 +70,11 @@ impl Matrices {
             true => Preparation::of_columns(self.outer, self.terms, self.vectors, n_digits),
         };
         let of = if self.whole { of.whole() } else { of };
-        // Other rows are written row by row, which takes longer in pieces than products gain.
-        match self.transposed || role == Role::Weight {
-            true => of.laid_for(device),
-            false => of,
+        // Rows are written row by row, which takes longer in pieces than a product gains, and read so for few rows of results.
+        if self.transposed {
+            of.laid_for(device)
+        } else {
+            of
         }
     }
 }

@@ -103,6 +103,7 @@ impl PreparedWeight {
         check_len(NAME, "the weight", values, [n, k])?;
         let of = [Matrices::rows(1, n, k), Matrices::columns(1, n, k)];
         let [rows, columns] = of.map(|of| of.preparation(device, format, Role::Weight));
+        let rows = rows.laid_for(device);
         let [rows, columns] = Prepared::rows_and_columns(device, values, rows, columns)?;
         Ok(Some(Self {
             device: device.clone(),
