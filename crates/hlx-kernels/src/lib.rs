@@ -64,7 +64,8 @@ pub mod tree_digest;
 pub use error::{KernelError, Result};
 pub use layout::{Layout, MAX_RANK, Operand, broadcast_shape, row_major};
 pub use tuning::{
-    AttentionTuning, ColumnCut, KernelTuning, MapTuning, ProductTile, ProductTuning, RowCut,
+    AttentionTuning, ColumnCut, DigitLayout, KernelTuning, MapTuning, ProductTile, ProductTuning,
+    RowCut,
 };
 pub use window::Windows;
 

@@ -1,7 +1,6 @@
 //! Tuning of kernels: tiles, cuts and thresholds that were measured on one chip, as one value of a device's handle. It
 //! changes speed, never a bit.
 
-use crate::product::quantised::DigitLayout;
 use hlx_core::{CoreError, Device, DeviceInfo, DeviceKind, IntegerPath, Tuning};
 
 /// How kernels are cut for a device.
@@ -135,8 +134,18 @@ pub struct ProductTuning {
     /// Where the digits lie of operands that products over integers are prepared for. In pieces the loads of a tile follow each
     /// other: sums of 4,096 x 4,096 x 4,096 ran at 323 TFLOP/s instead of 297 on an H100.
     pub digits: DigitLayout,
-    /// The tiles of products over integers by matrices, which the first of [`ProductTuning::tiles`]' rules chooses from.
+    /// The tiles of products over integers by matrices, by the same estimate.
     pub integer_tiles: Vec<ProductTile>,
+}
+
+/// Where the digits of an operand's rows lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DigitLayout {
+    /// In rows: `[planes, rows, padded k]`.
+    Rows,
+    /// In pieces of 16 rows and 32 terms, which matrices are loaded from: `[padded k / 32, rows / 16, planes, 2, 16, 16]`, the
+    /// terms in two halves, then the rows, of which the last pieces have room for 16. Kernels of GPUs read and write it.
+    Pieces,
 }
 
 /// A tile of C that a workgroup computes.

@@ -2,7 +2,8 @@
 
 use hlx_core::{Device, Tuning};
 use hlx_kernels::{
-    AttentionTuning, ColumnCut, KernelTuning, MapTuning, ProductTile, ProductTuning, RowCut,
+    AttentionTuning, ColumnCut, DigitLayout, KernelTuning, MapTuning, ProductTile, ProductTuning,
+    RowCut,
 };
 
 /// What changes the tuning of a device and of its kernels.
@@ -176,6 +177,12 @@ pub const INTEGERS: &[Way] = &[
     integers("its second way to sum integers", 1),
     integers("its third way to sum integers", 2),
     integers("its fourth way to sum integers", 3),
+    way("digits in rows, tiles of 96 x 96", |_, t| {
+        integer_tile(t, DigitLayout::Rows, [96, 96])
+    }),
+    way("digits in pieces, tiles of 64 x 64", |_, t| {
+        integer_tile(t, DigitLayout::Pieces, [64, 64])
+    }),
 ];
 
 pub const DIGESTS: &[Way] = &[
@@ -217,6 +224,15 @@ fn only_tile(tuning: &mut KernelTuning, rows: usize, columns: usize) {
     }];
     tuning.products.few_rows_up_to = 0;
     tuning.products.few_rows_split_up_to = 0;
+}
+
+fn integer_tile(tuning: &mut KernelTuning, digits: DigitLayout, [rows, columns]: [usize; 2]) {
+    tuning.products.digits = digits;
+    tuning.products.integer_tiles = vec![ProductTile {
+        rows,
+        columns,
+        gflops: vec![1.0],
+    }];
 }
 
 fn fused_tile(tuning: &mut KernelTuning, rows: usize, columns: usize) {
@@ -261,6 +277,8 @@ fn every_field(tuning: Tuning, kernels: KernelTuning) {
                 few_rows_wide_from: _,
                 prologue_up_to: _,
                 integers: _,
+                digits: _,
+                integer_tiles: _,
             },
         attention:
             AttentionTuning {

@@ -25,8 +25,7 @@ use crate::tuning::KernelTuning;
 
 pub(crate) use launch::Call;
 pub use prepare::{
-    Beside, DigitLayout, Preparation, Prepared, Source, prepare, prepare_norm,
-    prepare_rows_and_columns,
+    Beside, Preparation, Prepared, Source, prepare, prepare_norm, prepare_rows_and_columns,
 };
 pub(crate) use prepare::{DigitRows, Groups, prepare_row};
 pub use product::integer_product;

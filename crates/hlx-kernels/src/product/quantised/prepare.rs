@@ -22,7 +22,7 @@ pub use columns::{Beside, prepare_rows_and_columns};
 use columns::{Counted, prepare_columns};
 pub(crate) use groups::Groups;
 pub use normed::prepare_norm;
-pub use preparation::{DigitLayout, Preparation};
+pub use preparation::Preparation;
 pub(crate) use rows::{DigitRows, prepare_row};
 pub use source::Source;
 

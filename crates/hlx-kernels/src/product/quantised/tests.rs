@@ -11,7 +11,7 @@ use crate::Result;
 use crate::activation::Activation;
 use crate::product::floats::Epilogue;
 use crate::testing::{TestMemory, elements_of, normal, run_everywhere, values};
-use crate::tuning::KernelTuning;
+use crate::tuning::{DigitLayout, KernelTuning};
 
 /// Rows of very different sizes, of zeros, of one huge value, of the smallest normal numbers, and of odd lengths.
 pub fn awkward(seed: u64, rows: usize, k: usize) -> Vec<f32> {

@@ -5,7 +5,7 @@ use hlx_core::Device;
 use super::super::specification::Digits;
 use super::super::{GRANULE, LONGEST, PIECE};
 use crate::error::{Result, check_sizes};
-use crate::tuning::KernelTuning;
+use crate::tuning::{DigitLayout, KernelTuning};
 
 /// What an operand's rows are, over which a product sums: each of their pieces has an exponent of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,16 +26,6 @@ pub struct Preparation {
     pub stride: usize,
     /// Where the digits lie.
     pub layout: DigitLayout,
-}
-
-/// Where the digits of an operand's rows lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DigitLayout {
-    /// In rows: `[planes, rows, padded k]`.
-    Rows,
-    /// In pieces of 16 rows and 32 terms, which matrices are loaded from: `[padded k / 32, rows / 16, planes, 2, 16, 16]`, the
-    /// terms in two halves, then the rows, of which the last pieces have room for 16. Kernels of GPUs read and write it.
-    Pieces,
 }
 
 /// Rows of a piece of [`DigitLayout::Pieces`].
@@ -82,7 +72,10 @@ impl Preparation {
     /// With the digits where the products of a device load them fastest.
     #[must_use]
     pub fn laid_for(self, device: &Device) -> Self {
-        let layout = KernelTuning::of(device).products.digits;
+        let layout = match device.is_cpu() {
+            true => DigitLayout::Rows,
+            false => KernelTuning::of(device).products.digits,
+        };
         Self { layout, ..self }
     }
 
