@@ -4,6 +4,7 @@ use anyhow::Result;
 use hlx_nn::{CausalLm, PagePool, Slots};
 
 use super::pages::Pages;
+use super::turns::Turns;
 
 /// The cache of an engine.
 pub(crate) struct Memory {
@@ -23,6 +24,8 @@ impl Memory {
         reuses_prefixes: bool,
     ) -> Result<Self> {
         let device = model.device()?;
+        let turns = Turns::of(&device);
+        let _turn = turns.take();
         Ok(Self {
             slots: Slots::new(model, &device, [n_places, capacity], n_pages)?,
             pages: Pages::new(n_pages, reuses_prefixes),

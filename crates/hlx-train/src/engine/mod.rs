@@ -24,6 +24,7 @@ mod sliding;
 mod speaker;
 mod stop;
 mod taking;
+mod turns;
 mod watch;
 mod work;
 mod worker;

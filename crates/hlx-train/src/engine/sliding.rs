@@ -6,6 +6,7 @@ use hlx_core::Device;
 use hlx_nn::{CausalInput, CausalLm, CausalModel, Mode, likeliest};
 
 use super::sequence::{Next, Sequence};
+use super::turns::Turns;
 
 /// The answers that slide.
 #[derive(Default)]
@@ -16,10 +17,16 @@ impl<'m> Sliding<'m> {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn step(&mut self, model: &CausalLm, device: &Device, capacity: usize) -> Result<usize> {
+    pub fn step(
+        &mut self,
+        model: &CausalLm,
+        (device, turns): (&Device, &Turns),
+        capacity: usize,
+    ) -> Result<usize> {
         if self.0.is_empty() {
             return Ok(0);
         }
+        let turn = turns.take();
         let logits = self.logits(model, device)?;
         let vocabulary = model.vocabulary();
         let mut n_drawn = 0;
@@ -28,12 +35,14 @@ impl<'m> Sliding<'m> {
         };
         if self.0.iter().all(|one| one.request().takes_likeliest()) {
             let words = likeliest(&logits)?.to_vec::<u32>()?;
+            drop(turn);
             for (one, id) in self.0.iter_mut().zip(words) {
                 let id = ((id as usize) < vocabulary).then_some(id);
                 advance(one, &Next::Likeliest(id));
             }
         } else {
             let logits = logits.to_vec::<f32>()?;
+            drop(turn);
             for (one, row) in self.0.iter_mut().zip(logits.chunks(vocabulary)) {
                 advance(one, &Next::Logits(row));
             }

@@ -19,6 +19,7 @@ use super::running::All;
 use super::sequence::{Next, Sequence};
 use super::sliding::Sliding;
 use super::speaker::Speaker;
+use super::turns::Turns;
 use super::work::{Job, Work};
 use super::{Embedded, Limits};
 
@@ -27,6 +28,7 @@ pub(super) struct Worker<'m> {
     speaker: Speaker<'m>,
     model: &'m CausalLm,
     device: Device,
+    turns: Turns,
     limits: Limits,
     pub(super) queue: &'m Queue,
     /// The device's number among those of the queue.
@@ -52,10 +54,12 @@ impl<'m> Worker<'m> {
         let all = All::new(limits.places, pages);
         counts.pages.store(slots.n_pages(), Relaxed);
         all.count(counts);
+        let device = speaker.model.device()?;
         Ok(Self {
             speaker,
             model: speaker.model,
-            device: speaker.model.device()?,
+            turns: Turns::of(&device),
+            device,
             limits,
             queue,
             number,
@@ -83,7 +87,9 @@ impl<'m> Worker<'m> {
     pub fn round(&mut self) -> Result<()> {
         self.drop_cancelled();
         let capacity = self.slots.capacity();
-        let n_drawn = self.sliding.step(self.model, &self.device, capacity)?;
+        let n_drawn = self
+            .sliding
+            .step(self.model, (&self.device, &self.turns), capacity)?;
         let counter = &self.counts.answer_tokens;
         counter.fetch_add(n_drawn as u64, Relaxed);
         self.passes()
@@ -212,7 +218,10 @@ impl<'m> Worker<'m> {
 
     fn embed(&self, tokens: &[u32], embedded: Embedded) {
         self.begin_counting(tokens.len());
-        let found = embedding(self.model, &self.device, tokens);
+        let found = {
+            let _turn = self.turns.take();
+            embedding(self.model, &self.device, tokens)
+        };
         let counter = match &found {
             Ok(_) => &self.counts.answered,
             Err(_) => &self.counts.failed,
@@ -231,7 +240,10 @@ impl<'m> Worker<'m> {
     /// Reads pieces of prompts in one pass, of at most `room` tokens, and draws the next tokens of those that are read.
     /// Returns how many tokens were read.
     fn read(&mut self, room: usize) -> Result<usize> {
-        let (read, n_tokens) = read(&self.all.readings, self.model, &self.slots, room)?;
+        let (read, n_tokens) = {
+            let _turn = self.turns.take();
+            read(&self.all.readings, self.model, &self.slots, room)?
+        };
         self.note_read(read);
         Ok(n_tokens)
     }
@@ -288,6 +300,7 @@ impl<'m> Worker<'m> {
         }
         let mut growing = self.all.places.iter().flatten();
         let are_likeliest = growing.all(|one| one.sequence.request().takes_likeliest());
+        let turn = self.turns.take();
         let (words, logits) = match are_likeliest {
             true => (
                 self.slots.likeliest(self.model, &tokens)?.to_vec::<u32>()?,
@@ -298,6 +311,7 @@ impl<'m> Worker<'m> {
                 downloaded(&self.slots.logits(self.model, &tokens)?)?,
             ),
         };
+        drop(turn);
         let n_places = tokens.len();
         self.draw(n_places, &words, &logits);
         Ok(())
