@@ -1,0 +1,28 @@
+//! GGUF files: read and written, with their blocks of quantised weights.
+//!
+//! [`Gguf`] reads a model's files: metadata, and tensors one at a time, as stored bytes or widened to f32 ([`widen`]).
+//! A [`Block`] is what an exact product over integers needs of a block. `docs/quantised.md` has the formats.
+//!
+//! This crate knows no device and no model of HLX. It reads files of strangers and never panics on them.
+
+mod blocks;
+mod cursor;
+mod error;
+mod gguf;
+mod header;
+mod kind;
+mod metadata;
+mod parts;
+mod value;
+mod writer;
+
+pub use blocks::{Block, MOST_GROUPS, MOST_VALUES, narrow, widen};
+pub use error::GgufError;
+pub use gguf::{Gguf, TensorInfo};
+pub use kind::BlockKind;
+pub use metadata::Metadata;
+pub use value::{Array, Value};
+pub use writer::{NewTensor, to_gguf, write_gguf};
+
+/// The result of an operation on GGUF files.
+pub type Result<T, E = GgufError> = std::result::Result<T, E>;
