@@ -12,6 +12,7 @@ mod gguf;
 mod header;
 mod kind;
 mod metadata;
+mod model;
 mod parts;
 mod value;
 mod writer;
@@ -21,6 +22,7 @@ pub use error::GgufError;
 pub use gguf::{Gguf, TensorInfo};
 pub use kind::BlockKind;
 pub use metadata::Metadata;
+pub use model::{GgufModel, StoredMatrix, StoredPlace};
 pub use value::{Array, Value};
 pub use writer::{NewTensor, to_gguf, write_gguf};
 
