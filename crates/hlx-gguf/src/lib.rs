@@ -1,7 +1,9 @@
 //! GGUF files: read and written, with their blocks of quantised weights.
 //!
 //! [`Gguf`] reads a model's files: metadata, and tensors one at a time, as stored bytes or widened to f32 ([`widen`]).
-//! A [`Block`] is what an exact product over integers needs of a block. `docs/quantised.md` has the formats.
+//! A [`Block`] is what an exact product over integers needs of a block. [`GgufModel`] shows a file's model in the form of
+//! a Hugging Face folder. [`quantise`] makes blocks of values, [`Recipe`] says which, and [`write_gguf`] writes files.
+//! `docs/quantised.md` has the formats.
 //!
 //! This crate knows no device and no model of HLX. It reads files of strangers and never panics on them.
 
@@ -14,6 +16,8 @@ mod kind;
 mod metadata;
 mod model;
 mod parts;
+mod quantise;
+mod recipe;
 mod value;
 mod writer;
 
@@ -23,6 +27,8 @@ pub use gguf::{Gguf, TensorInfo};
 pub use kind::BlockKind;
 pub use metadata::Metadata;
 pub use model::{GgufModel, StoredMatrix, StoredPlace};
+pub use quantise::quantise;
+pub use recipe::{Recipe, RecipeModel};
 pub use value::{Array, Value};
 pub use writer::{NewTensor, to_gguf, write_gguf};
 

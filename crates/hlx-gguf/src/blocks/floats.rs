@@ -67,7 +67,7 @@ pub fn narrow(kind: BlockKind, values: &[f32]) -> Result<Vec<u8>> {
 }
 
 /// Half of the power of two of a byte of MXFP4, 2^(e - 128), by its bits.
-pub(super) fn half_power(e: u8) -> f32 {
+pub(crate) fn half_power(e: u8) -> f32 {
     f32::from_bits(match e {
         0 => 0x0020_0000,
         1 => 0x0040_0000,

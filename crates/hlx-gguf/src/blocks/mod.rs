@@ -6,6 +6,7 @@ mod planes;
 
 use rayon::prelude::*;
 
+pub(crate) use floats::half_power;
 pub use floats::narrow;
 
 use crate::Result;
@@ -206,6 +207,9 @@ fn widen_blocks(kind: BlockKind, bytes: &[u8], values: &mut [f32]) {
         block.values(kind, values);
     }
 }
+
+#[cfg(test)]
+pub(crate) use tests::blocks as testing_blocks;
 
 #[cfg(test)]
 mod tests;
