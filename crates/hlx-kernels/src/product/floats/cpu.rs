@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::halves::{Binary16, Brain16};
-use super::pack::{Matrices, Panel, Source};
+use super::pack::{Matrices, Panel, Part, Source};
 use super::tile;
 use super::tile::{Start, Stretch, Tiles};
 use crate::parallel;
@@ -83,15 +83,7 @@ pub(crate) fn matmul_of<A: Source, B: Source>(
     bias: Option<&[f32]>,
     c: &mut [f32],
 ) {
-    let tiles = match level {
-        #[cfg(target_arch = "x86_64")]
-        SimdLevel::Avx512 => tile::avx512::TILES,
-        #[cfg(target_arch = "x86_64")]
-        SimdLevel::Avx2 => tile::avx2::TILES,
-        #[cfg(target_arch = "aarch64")]
-        SimdLevel::Neon => tile::neon::TILES,
-        _ => tile::portable::TILES,
-    };
+    let tiles = tiles_of(level);
     let product = Product {
         shape,
         tiles,
@@ -103,6 +95,19 @@ pub(crate) fn matmul_of<A: Source, B: Source>(
     match &mut divide(shape, &tiles, hlx_core::cpu::threads_of_launch())[..] {
         [one] => product.rectangle(one),
         several => parallel::each(several, |of| product.rectangle(of)),
+    }
+}
+
+/// The register tiles of a level.
+pub(super) fn tiles_of(level: SimdLevel) -> Tiles {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        SimdLevel::Avx512 => tile::avx512::TILES,
+        #[cfg(target_arch = "x86_64")]
+        SimdLevel::Avx2 => tile::avx2::TILES,
+        #[cfg(target_arch = "aarch64")]
+        SimdLevel::Neon => tile::neon::TILES,
+        _ => tile::portable::TILES,
     }
 }
 
@@ -135,12 +140,21 @@ impl<A: Source, B: Source> Product<'_, A, B> {
         let k_block = self.shape.k.min(K_BLOCK);
         let a_len = (k_block * A_TILES * self.tiles.rows).next_multiple_of(16);
         let columns = of.columns.len().next_multiple_of(self.tiles.columns);
-        parallel::scratch(a_len + k_block * columns, |floats: &mut [f32]| {
-            let (a_packed, b_packed) = floats.split_at_mut(a_len);
+        let staged_len = self.b.staged_len(of.columns.len(), k_block);
+        let len = staged_len.next_multiple_of(16) + a_len + k_block * columns;
+        parallel::scratch(len, |floats: &mut [f32]| {
+            let (a_packed, floats) = floats.split_at_mut(a_len);
+            let (b_packed, staged) = floats.split_at_mut(k_block * columns);
             // A chain without terms has a start and an end, too.
             for first in (0..self.shape.k.max(1)).step_by(k_block.max(1)) {
                 let terms = first..self.shape.k.min(first + k_block);
-                self.k_block(of, &terms, a_packed, b_packed);
+                let part = Part {
+                    batch_idx: of.matrix,
+                    vectors: &of.columns,
+                    terms: &terms,
+                };
+                self.b.stage(&part, staged);
+                self.k_block(of, &part, staged, a_packed, b_packed);
             }
         });
     }
@@ -149,10 +163,12 @@ impl<A: Source, B: Source> Product<'_, A, B> {
     fn k_block(
         &self,
         of: &Rectangle,
-        terms: &Range<usize>,
+        part: &Part<'_>,
+        staged: &[f32],
         a_packed: &mut [f32],
         b_packed: &mut [f32],
     ) {
+        let terms = part.terms;
         let (height, width, k_count) = (self.tiles.rows, self.tiles.columns, terms.len());
         let few_rows = of.rows.len() <= UNPACKED_TILES * height;
         let unpacked = self.b.in_place(of.matrix).filter(|_| few_rows);
@@ -166,8 +182,8 @@ impl<A: Source, B: Source> Product<'_, A, B> {
         let pack = |columns: &Range<usize>, b_packed: &mut [f32]| {
             if unpacked.is_none() || columns.len() < width {
                 let panel = Panel::new(columns, terms, width);
-                self.b
-                    .pack(of.matrix, panel, &mut b_packed[place(columns)..]);
+                let to = &mut b_packed[place(columns)..];
+                self.b.pack(part, staged, panel, to);
             }
         };
         if packs_first {
@@ -175,9 +191,15 @@ impl<A: Source, B: Source> Product<'_, A, B> {
         }
         for block in parts(&of.rows, A_TILES * height) {
             for rows in parts(&block, height) {
-                let panel = Panel::new(&rows, terms, rows.len());
-                let to = &mut a_packed[(rows.start - block.start) * k_count..];
-                self.a.pack(of.matrix, panel, to);
+                if self.a.packed(of.matrix, &rows, terms).is_none() {
+                    let panel = Panel::new(&rows, terms, rows.len());
+                    let to = &mut a_packed[(rows.start - block.start) * k_count..];
+                    let part = Part {
+                        vectors: &block,
+                        ..*part
+                    };
+                    self.a.pack(&part, &[], panel, to);
+                }
             }
             for columns in parts(&of.columns, width) {
                 if !packs_first {
@@ -191,7 +213,8 @@ impl<A: Source, B: Source> Product<'_, A, B> {
                     _ => (&b_packed[place(&columns)..], width),
                 };
                 for rows in parts(&block, height) {
-                    let a = &a_packed[(rows.start - block.start) * k_count..];
+                    let packed = self.a.packed(of.matrix, &rows, terms);
+                    let a = packed.unwrap_or(&a_packed[(rows.start - block.start) * k_count..]);
                     let target = Rectangle {
                         matrix: of.matrix,
                         rows,

@@ -17,6 +17,7 @@ mod epilogue;
 mod few_rows;
 mod halves;
 pub(crate) mod pack;
+pub(crate) mod packed_rows;
 mod prologue;
 pub mod simd;
 mod steps;

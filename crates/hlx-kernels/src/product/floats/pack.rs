@@ -40,13 +40,41 @@ impl Panel {
     }
 }
 
+/// The part of an operand that a rectangle of C multiplies at a time.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    /// The matrix of the batch.
+    pub batch_idx: usize,
+    /// Rows of A, or columns of B.
+    pub vectors: &'a Range<usize>,
+    pub terms: &'a Range<usize>,
+}
+
 /// An operand of a batch of products, as the CPU packs it.
 pub(crate) trait Source: Copy + Sync {
-    /// Packs a panel of one matrix as `[k][width]` into the front of `to`.
-    fn pack(&self, batch_idx: usize, panel: Panel, to: &mut [f32]);
+    /// Floats that [`stage`](Source::stage) needs for a part of at most so many vectors and terms.
+    fn staged_len(&self, _vectors: usize, _terms: usize) -> usize {
+        0
+    }
+
+    /// Brings what the panels of a part are packed from into a form in which that is quick.
+    fn stage(&self, _part: &Part<'_>, _staged: &mut [f32]) {}
+
+    /// Packs a panel of a part as `[k][width]` into the front of `to`; `staged` is as [`stage`](Source::stage) left it.
+    fn pack(&self, part: &Part<'_>, staged: &[f32], panel: Panel, to: &mut [f32]);
 
     /// The matrix in memory, if its vectors lie side by side, so that tiles can read it unpacked.
     fn in_place(&self, _batch_idx: usize) -> Option<Operand<'_>> {
+        None
+    }
+
+    /// The rows of a register tile, if they are packed already.
+    fn packed(
+        &self,
+        _batch_idx: usize,
+        _rows: &Range<usize>,
+        _terms: &Range<usize>,
+    ) -> Option<&[f32]> {
         None
     }
 }
@@ -103,8 +131,8 @@ impl<'a, E: Element> Matrices<'a, E> {
 }
 
 impl<E: Element> Source for Matrices<'_, E> {
-    fn pack(&self, batch_idx: usize, panel: Panel, to: &mut [f32]) {
-        E::pack(self.matrix(batch_idx), panel, to);
+    fn pack(&self, part: &Part<'_>, _staged: &[f32], panel: Panel, to: &mut [f32]) {
+        E::pack(self.matrix(part.batch_idx), panel, to);
     }
 
     fn in_place(&self, batch_idx: usize) -> Option<Operand<'_>> {

@@ -1,10 +1,13 @@
 //! Where the elements of patches lie in images: the CPU's side of `shaders/conv2d/images.glsl`.
 
 mod cpu;
+mod cpu_weight;
 mod product;
 mod quantised;
+mod staged;
 mod stored;
 
+use crate::product::floats::pack::Panel;
 pub(crate) use product::Product;
 #[cfg(test)]
 pub(crate) use quantised::Cut;
@@ -111,6 +114,20 @@ impl Patches {
     /// The first plane that a group of a sample sees.
     pub fn first_plane(&self, sample_idx: usize, group_idx: usize) -> usize {
         sample_idx * self.channels + group_idx * (self.channels / self.groups)
+    }
+
+    /// Gathers a panel of patches, vectors of taps, as `[tap][width]` into the front of `to`. The matrix is that of a group
+    /// of a sample.
+    pub fn gather_panel(&self, images: &[f32], batch_idx: usize, panel: Panel, to: &mut [f32]) {
+        let first_plane = self.first_plane(batch_idx / self.groups, batch_idx % self.groups);
+        let pixel = self.pixel(panel.first);
+        let mut tap = self.tap(panel.k_first);
+        for row in to.chunks_exact_mut(panel.width).take(panel.k_count) {
+            let (row, rest) = row.split_at_mut(panel.count);
+            rest.fill(0.0);
+            self.gather(images, first_plane, tap, pixel, row);
+            tap = self.tap_after(tap);
+        }
     }
 
     /// Gathers a tap of the pixels from one on, in the planes from `first_plane` on.

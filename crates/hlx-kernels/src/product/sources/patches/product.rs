@@ -2,7 +2,7 @@
 
 use hlx_core::{Buffer, Device};
 
-use super::{Patches, Runs, cpu};
+use super::{Patches, Runs, cpu, cpu_weight};
 use crate::Result;
 use crate::division::Divisor;
 use crate::kernel::{Kernel, PushConstants};
@@ -119,7 +119,14 @@ impl Product {
                 .bind(start.target(to));
             self.launch_call(device, &call, kernel, move |[dy, images], [to]| {
                 let (of, accumulate) = ([samples, shards], start == Start::Stored);
-                cpu::weight_product(patches, [rows, terms], of, [dy, images], accumulate, to);
+                cpu_weight::weight_product(
+                    patches,
+                    [rows, terms],
+                    of,
+                    [dy, images],
+                    accumulate,
+                    to,
+                );
             })
         };
         let one = runs.is_none() || of_shard == 1 && !accumulate;

@@ -3,10 +3,9 @@
 use bytemuck::cast_slice_mut;
 
 use super::super::Patches;
-use super::super::cpu::Pixels;
 use super::pieces::Selection;
 use crate::parallel::{self, write};
-use crate::product::floats::pack::{Panel, Source};
+use crate::product::floats::pack::Panel;
 use crate::product::quantised::specification::magnitude;
 use crate::product::quantised::{DigitRows, Preparation};
 
@@ -24,7 +23,6 @@ pub(super) fn patch_rows(
     rows: DigitRows<'_>,
 ) {
     let (terms, patches) = (of.k, *patches);
-    let source = Pixels { patches, images };
     let mut tasks = rows.tasks(TOGETHER);
     parallel::for_each(write(&mut tasks, 1), |task, rows| {
         parallel::scratch(terms * (TOGETHER + 1), |gathered: &mut [f32]| {
@@ -36,7 +34,8 @@ pub(super) fn patch_rows(
                 let count = (end - at).min(pixels - pixel);
                 let first = first_pixel + pixel;
                 let panel = Panel::new(&(first..first + count), &(0..terms), TOGETHER);
-                source.pack(first_sample * patches.groups + z, panel, columns);
+                let batch_idx = first_sample * patches.groups + z;
+                patches.gather_panel(images, batch_idx, panel, columns);
                 for i in 0..count {
                     for (own, column) in own.iter_mut().zip(columns.chunks_exact(TOGETHER)) {
                         *own = column[i];
