@@ -450,6 +450,21 @@ fn a_zero_of_the_padding_is_a_term_like_any_other() {
 }
 
 #[test]
+fn a_zero_between_the_pixels_of_a_stride_is_a_term_like_any_other() {
+    // The CPU leaves such terms out if no weight is infinite or NaN.
+    let stride = [2, 3];
+    let spec = shape([2, 2, 3, 1], [[7, 9], [3, 3], stride, [1, 1], [1, 1]]);
+    for weight in [1.5, f32::INFINITY, f32::NAN] {
+        let mut case = Case::new(spec, normal);
+        case.weight[0] = weight;
+        let got = case.run(true, 1, false);
+        assert_same_bits("weights of any kind", &got, &case.chains(true, 1, false));
+        let is_nan = got[1].iter().filter(|dx| dx.is_nan()).count();
+        assert_eq!(is_nan > 0, !weight.is_finite(), "{weight}: {:?}", got[1]);
+    }
+}
+
+#[test]
 fn negative_zero_never_leaves_a_chain() {
     let mut case = Case::new(shapes()[0], normal);
     for (data, value) in [

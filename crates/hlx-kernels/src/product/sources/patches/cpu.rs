@@ -3,6 +3,7 @@
 use hlx_core::cpu::simd_level;
 
 use super::Patches;
+use super::phases::by_phases;
 use super::staged::{Staging, TapPlaces};
 use crate::parallel::{for_each, write};
 use crate::product::floats::cpu::matmul_of;
@@ -112,6 +113,12 @@ pub(super) fn product(
     bias: Option<&[f32]>,
     y: &mut [f32],
 ) {
+    if patches.divide != [1, 1] && weight.iter().all(|weight| weight.is_finite()) {
+        let of_phase = |patches, shape, weight: &[f32], y: &mut [f32]| {
+            product(patches, shape, [weight, images], bias, y);
+        };
+        return by_phases(&patches, [rows, terms], weight, bias, y, of_phase);
+    }
     let pixels = patches.n_pixels();
     if let Some(bias) = bias {
         let start = |plane: usize, y: &mut [f32]| y.fill(bias[plane % bias.len()]);

@@ -2,6 +2,7 @@
 
 mod cpu;
 mod cpu_weight;
+mod phases;
 mod product;
 mod quantised;
 mod staged;

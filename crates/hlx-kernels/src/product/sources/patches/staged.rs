@@ -62,12 +62,21 @@ impl Axis {
         let at = (first + phase) as isize + self.origin;
         let reach = |place: usize| to.len().min((place as isize - at).max(0) as usize);
         let (begin, end) = (reach(0), reach(image.len()));
-        to[..begin].fill(0.0);
-        to[end..].fill(0.0);
+        zero(&mut to[..begin]);
+        zero(&mut to[end..]);
         if begin < end {
             let first = (at + begin as isize) as usize;
             to[begin..end].copy_from_slice(&image[first..first + end - begin]);
         }
+    }
+}
+
+/// Fills a border with zeros. Most have one element or none, which take no call.
+fn zero(border: &mut [f32]) {
+    match border {
+        [] => {}
+        [one] => *one = 0.0,
+        several => several.fill(0.0),
     }
 }
 
