@@ -60,7 +60,7 @@ const TABLE: [Row; 19] = [
     },
     Row {
         name: "hlx-text",
-        hlx: &["hlx-core", "hlx-kernels"],
+        hlx: &["hlx-core", "hlx-gguf", "hlx-kernels"],
         rationed: &[],
     },
     Row {

@@ -18,6 +18,7 @@ mod model;
 mod parts;
 mod quantise;
 mod recipe;
+mod tokenizer;
 mod value;
 mod writer;
 
@@ -29,6 +30,7 @@ pub use metadata::Metadata;
 pub use model::{GgufModel, StoredMatrix, StoredPlace};
 pub use quantise::quantise;
 pub use recipe::{Recipe, RecipeModel};
+pub use tokenizer::TokenizerFile;
 pub use value::{Array, Value};
 pub use writer::{NewTensor, to_gguf, write_gguf};
 
