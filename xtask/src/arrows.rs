@@ -100,6 +100,7 @@ const TABLE: [Row; 19] = [
         name: "hlx-train",
         hlx: &[
             "hlx-core",
+            "hlx-gguf",
             "hlx-kernels",
             "hlx-proof",
             "hlx-autograd",
@@ -128,6 +129,7 @@ const TABLE: [Row; 19] = [
         hlx: &[
             "hlx-core",
             "hlx-store",
+            "hlx-gguf",
             "hlx-kernels",
             "hlx-contract",
             "hlx-autograd",

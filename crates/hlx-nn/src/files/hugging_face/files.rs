@@ -10,6 +10,7 @@ use hlx_core::files;
 use safetensors::tensor::{Dtype, Metadata};
 use serde::Deserialize;
 
+use super::source::TensorSource;
 use super::which::{self, INDEX_FILE, Weights};
 use crate::Result;
 use crate::error::NnError;
@@ -23,6 +24,7 @@ const PIECE: usize = 1 << 20;
 
 /// Where the tensors of a folder lie.
 pub(super) struct TensorFiles {
+    folder: PathBuf,
     tensors: BTreeMap<String, Entry>,
     notes: Vec<String>,
 }
@@ -58,6 +60,7 @@ impl TensorFiles {
         let index = read_index(&files::place(folder, INDEX_FILE)).ok();
         let left_out = index.and_then(|index| which::passed_over(&index.files()));
         Ok(Self {
+            folder: folder.to_owned(),
             tensors,
             notes: left_out.into_iter().collect(),
         })
@@ -87,6 +90,7 @@ impl TensorFiles {
         }
         let left_out = which::unnamed(folder, &index.files());
         Ok(Self {
+            folder: folder.to_owned(),
             tensors,
             notes: left_out.into_iter().collect(),
         })
@@ -112,9 +116,33 @@ impl TensorFiles {
             _ => DType::F32,
         }
     }
+}
 
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.tensors.keys().map(String::as_str)
+impl TensorSource for TensorFiles {
+    fn path(&self) -> &Path {
+        &self.folder
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.tensors.keys().map(String::as_str).collect()
+    }
+
+    fn shape(&self, name: &str) -> Option<&[usize]> {
+        Some(&self.get(name)?.shape)
+    }
+
+    fn check(&self, name: &str, shape: &[usize]) -> Result<()> {
+        match self.get(name) {
+            Some(entry) => entry.check(name, shape),
+            None => Err(NnError::file(&self.folder, format!("{name} is missing"))),
+        }
+    }
+
+    fn values(&self, name: &str) -> Result<Vec<f32>> {
+        match self.get(name) {
+            Some(entry) => entry.read(name),
+            None => Err(NnError::file(&self.folder, format!("{name} is missing"))),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod notes;
 mod object;
 mod read;
 mod rotary;
+mod source;
 mod tied;
 mod which;
 mod write;
@@ -29,6 +30,7 @@ use crate::{
 };
 
 pub(crate) use self::names::{Place, place_of};
+pub use self::source::TensorSource;
 pub(crate) use self::write::to_safetensors;
 pub use self::write::{
     NamedTensor, export_hugging_face, hugging_face_files, hugging_face_tensors, is_exported_config,
@@ -91,6 +93,36 @@ pub fn import_hugging_face(device: &Device, folder: &Path) -> Result<Model<Causa
     Ok(model)
 }
 
+/// Reads a model from tensors with the names and shapes of a Hugging Face folder, and the bytes of its `config.json`:
+/// those of a file in another format.
+///
+/// # Errors
+/// As [`import_hugging_face`], with the source's path, and those of the source.
+pub fn import_tensors(
+    device: &Device,
+    config: &[u8],
+    source: &dyn TensorSource,
+) -> Result<Model<CausalLm>> {
+    let path = source.path();
+    let read = read::read_config(config).map_err(|reason| NnError::file(path, reason))?;
+    notes::say(path, &read.notes);
+    let places = checked_places(path, source, &read.config)?;
+    let model = Model::zeroed(device, |b| CausalLm::new(b, &read.config))?;
+    let parameters = model.weights().parameters();
+    read_parameters(source, parameters, &places, |parameter, values| {
+        Ok(device.upload(&parameter.tensor()?.buffer()?, &values)?)
+    })?;
+    Ok(model)
+}
+
+/// Reads the shape of a model from the bytes of a Hugging Face folder's `config.json`.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub fn parse_hugging_face_config(config: &[u8]) -> Result<CausalConfig, String> {
+    Ok(read::read_config(config)?.config)
+}
+
 /// Tells the type of 16 bits in which a Hugging Face folder stores all of its matrices; f32 where it stores
 /// them in f32, or in several types.
 ///
@@ -123,8 +155,12 @@ pub fn import_hugging_face_as(
 
 /// Where the files have each parameter of a configuration's model, in the order of declaration. The files are
 /// checked before any memory is taken for the model.
-fn checked_places(folder: &Path, files: &TensorFiles, config: &CausalConfig) -> Result<Vec<Place>> {
-    let n_tensors = files.names().count();
+fn checked_places(
+    folder: &Path,
+    files: &dyn TensorSource,
+    config: &CausalConfig,
+) -> Result<Vec<Place>> {
+    let n_tensors = files.names().len();
     let n_experts = config.experts.as_ref().map_or(1, |one| one.n_experts);
     if n_tensors < config.n_layers.max(n_experts) {
         let n_layers = config.n_layers;
@@ -159,28 +195,28 @@ fn checked_places(folder: &Path, files: &TensorFiles, config: &CausalConfig) -> 
 
 /// Hands out the values of each parameter.
 fn read_parameters(
-    files: &TensorFiles,
+    files: &dyn TensorSource,
     parameters: &[Parameter],
     places: &[Place],
     mut take: impl FnMut(&Parameter, Vec<f32>) -> Result<()>,
 ) -> Result<()> {
     for (parameter, place) in parameters.iter().zip(places) {
-        let Some(entry) = files.get(&place.name) else {
+        let Some(shape) = files.shape(&place.name) else {
             continue;
         };
-        let values = part_of(entry.read(&place.name)?, &entry.shape, place);
+        let values = part_of(files.values(&place.name)?, shape, place);
         take(parameter, values)?;
     }
     Ok(())
 }
 
 /// What the files leave out in front of every name: some hold the inner model alone.
-fn prefix_of(architecture: Architecture, files: &TensorFiles) -> &'static str {
+fn prefix_of(architecture: Architecture, files: &dyn TensorSource) -> &'static str {
     let (prefix, first) = match architecture {
         Architecture::Gpt2 => ("transformer.", "wte.weight"),
         _ => ("model.", "embed_tokens.weight"),
     };
-    match files.get(first) {
+    match files.shape(first) {
         Some(_) => prefix,
         None => "",
     }
@@ -189,7 +225,7 @@ fn prefix_of(architecture: Architecture, files: &TensorFiles) -> &'static str {
 /// Checks that the files have every parameter, in its shape, and nothing else.
 fn check(
     folder: &Path,
-    files: &TensorFiles,
+    files: &dyn TensorSource,
     parameters: &[Parameter],
     places: &[Place],
     config: &CausalConfig,
@@ -197,15 +233,15 @@ fn check(
     let mut expected = BTreeMap::new();
     for (parameter, place) in parameters.iter().zip(places) {
         let shape = stored_shape(parameter.shape(), place);
-        let Some(entry) = files.get(&place.name) else {
+        if files.shape(&place.name).is_none() {
             return Err(NnError::file(folder, missing(&place.name)));
-        };
-        entry.check(&place.name, &shape)?;
+        }
+        files.check(&place.name, &shape)?;
         expected.insert(place.name.as_str(), ());
     }
     let tied = |name: &str| config.tied_output && name == tied::HEAD;
     let unknown = |name: &&str| !expected.contains_key(name) && !is_derived(name) && !tied(name);
-    match files.names().find(unknown) {
+    match files.names().into_iter().find(unknown) {
         Some(name) => {
             let reason = format!("the tensor {name} is no part of the model");
             Err(NnError::file(folder, reason))

@@ -2,6 +2,7 @@
 
 use super::files::TensorFiles;
 use super::names::Place;
+use super::source::TensorSource;
 use crate::{Architecture, Result};
 
 /// The output's matrix in every family's files.
@@ -36,10 +37,10 @@ pub(super) fn is_untied(files: &TensorFiles, architecture: Architecture) -> Resu
 }
 
 /// Where the files have the output and no embedding, it is the matrix of both.
-pub(super) fn take_the_one_there(files: &TensorFiles, places: &mut [Place]) {
+pub(super) fn take_the_one_there(files: &dyn TensorSource, places: &mut [Place]) {
     for place in places {
         let is_table = TABLES.contains(&place.name.as_str());
-        if is_table && files.get(&place.name).is_none() && files.get(HEAD).is_some() {
+        if is_table && files.shape(&place.name).is_none() && files.shape(HEAD).is_some() {
             HEAD.clone_into(&mut place.name);
         }
     }
