@@ -7,6 +7,7 @@
 mod contracts;
 mod files;
 mod folders;
+mod gguf;
 mod models;
 mod ranks;
 mod receipts;
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 
 pub use files::model_sizes;
 pub use folders::{stopped_preparation, written_adapter};
+pub use gguf::gguf_seeds;
 pub use models::{causal_sizes, lora};
 pub use ranks::memory_seeds;
 pub use receipts::receipt_seeds;
@@ -28,7 +30,7 @@ pub use requests::request_seeds;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 37] = [
+pub const TARGETS: [Target; 38] = [
     ("spirv", contracts::spirv),
     ("contract_json", contracts::json),
     ("contract_binary", contracts::binary),
@@ -53,6 +55,7 @@ pub const TARGETS: [Target; 37] = [
     ("hugging_face_files", models::hugging_face_files),
     ("tokenizer_config", models::tokenizer_config),
     ("adapters", models::adapters),
+    ("gguf", gguf::gguf),
     ("monitor", models::monitor),
     ("npy", models::npy),
     ("npz", folders::npz),

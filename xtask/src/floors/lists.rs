@@ -47,6 +47,18 @@ pub const FLOORS: &[Floors] = &[
         ],
     },
     Floors {
+        folder: "crates/hlx-gguf/src",
+        floors: &[
+            &["error"],
+            &["kind", "value"],
+            &["metadata", "recipe"],
+            &["cursor", "parts"],
+            &["blocks", "header"],
+            &["gguf", "quantise", "writer"],
+            &["model", "tokenizer"],
+        ],
+    },
+    Floors {
         folder: "crates/hlx-kernels/src",
         floors: &[
             &["error"],

@@ -11,7 +11,7 @@ pub(super) fn weights_of(n: usize, seed: u32, tails: bool) -> Vec<f32> {
     let value = |at: usize| {
         let [a, b, ..] = philox4x32([at as u32, seed, 0, 0], [1, 2]);
         let (value, _) = hlx_core::arith::normal_pair(a, b);
-        match tails && at % 50 == 0 {
+        match tails && at.is_multiple_of(50) {
             true => value * 0.2,
             false => value * 0.02,
         }

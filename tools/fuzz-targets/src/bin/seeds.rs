@@ -38,6 +38,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     texts(&seed)?;
     models(&seed)?;
     ranks(&seed)?;
+    for (name, bytes) in fuzz_targets::gguf_seeds() {
+        seed("gguf", name, bytes)?;
+    }
     for (name, bytes) in fuzz_targets::receipt_seeds()? {
         seed("receipt", name, &bytes)?;
     }
