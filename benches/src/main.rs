@@ -64,6 +64,9 @@ enum Verb {
         /// The device.
         #[arg(long, default_value = "auto")]
         device: String,
+        /// What products are computed in: portable or integer.
+        #[arg(long, value_name = "NAME", default_value_t)]
+        arithmetic: Arithmetic,
     },
     /// Run the first training step of a configuration in a fresh process.
     FirstStep {
@@ -120,7 +123,9 @@ fn main() -> ExitCode {
             batch,
             device,
         }) => prove::first_call(device, model, *batch as usize).map(|()| ExitCode::SUCCESS),
-        Some(Verb::Serve { device }) => serve::serve(device).map(|()| ExitCode::SUCCESS),
+        Some(Verb::Serve { device, arithmetic }) => {
+            serve::serve(device, *arithmetic).map(|()| ExitCode::SUCCESS)
+        }
         Some(Verb::FirstStep {
             configuration,
             device,

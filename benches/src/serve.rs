@@ -8,7 +8,7 @@ use std::io::{BufRead, Write};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
-use hlx_core::Device;
+use hlx_core::{Arithmetic, Device};
 
 use crate::cases::Case;
 use crate::measure::Ready;
@@ -22,8 +22,8 @@ const SECONDS: f64 = 0.25;
 ///
 /// # Errors
 /// A device that cannot be opened, or a closed output.
-pub fn serve(device: &str) -> Result<()> {
-    let device = Device::open_from_env(device)?;
+pub fn serve(device: &str, arithmetic: Arithmetic) -> Result<()> {
+    let device = Device::open_from_env(device)?.with_arithmetic(arithmetic);
     let info = device.info();
     say(&format!(
         "ready HLX {}, {}, {}",

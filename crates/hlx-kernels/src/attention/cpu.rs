@@ -16,6 +16,8 @@ mod operands;
 mod rows;
 mod tile;
 mod tiles;
+#[cfg(target_arch = "x86_64")]
+mod vectors;
 mod walk;
 
 pub use digits::QuantisedRows;

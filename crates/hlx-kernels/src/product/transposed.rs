@@ -29,6 +29,46 @@ pub(crate) fn transpose_block(rows: [&[u8]; 4], to: &mut [f32], width: usize) {
     }
 }
 
+/// Writes the first terms of eight rows, a multiple of eight of them, as rows of eight that lie `width` apart, in order: with a
+/// smaller width a row overwrites the end of the one before it.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+pub(crate) fn transpose_eight(rows: [&[f32]; 8], n_terms: usize, width: usize, to: &mut [f32]) {
+    assert!(n_terms.is_multiple_of(8) && rows.iter().all(|row| row.len() >= n_terms));
+    assert!(n_terms == 0 || to.len() >= (n_terms - 1) * width + 8);
+    let (rows, mut to) = (rows.map(<[f32]>::as_ptr), to.as_mut_ptr());
+    for k in (0..n_terms).step_by(8) {
+        // Each half of a register has four terms of a row; r[i] those of row i and of row i + 4.
+        let mut r = [[_mm256_setzero_ps(); 4]; 2];
+        for (half, r) in r.iter_mut().enumerate() {
+            for (i, r) in r.iter_mut().enumerate() {
+                // SAFETY: the rows have the terms, as asserted above.
+                *r = unsafe {
+                    let (low, high) = (rows[i].add(k + 4 * half), rows[i + 4].add(k + 4 * half));
+                    let low = _mm256_castps128_ps256(_mm_loadu_ps(low));
+                    _mm256_insertf128_ps::<1>(low, _mm_loadu_ps(high))
+                };
+            }
+        }
+        for [a, b, c, d] in r {
+            let (ab, cd) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
+            let (ab_high, cd_high) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
+            for row in [
+                _mm256_shuffle_ps::<0x44>(ab, cd),
+                _mm256_shuffle_ps::<0xee>(ab, cd),
+                _mm256_shuffle_ps::<0x44>(ab_high, cd_high),
+                _mm256_shuffle_ps::<0xee>(ab_high, cd_high),
+            ] {
+                // SAFETY: `to` has the rows, as asserted above.
+                unsafe {
+                    _mm256_storeu_ps(to, row);
+                    to = to.add(width);
+                }
+            }
+        }
+    }
+}
+
 /// Transposes words of 16 columns, of which each flips the same bits: 64 bytes of each become 16 rows of `panel`, `row` words
 /// apart; the next ones lie `block` words further on.
 pub(crate) fn transpose_columns(

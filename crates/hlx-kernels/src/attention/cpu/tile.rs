@@ -2,14 +2,16 @@
 
 use hlx_core::arith::{self, FloatOps};
 
+#[cfg(target_arch = "x86_64")]
+use super::vectors::{Numbers, products};
+
 /// Positions in the lanes of a tile, and keys of a block.
 pub const TILE: usize = 32;
 
 /// One value for each position of a tile: two AVX-512 registers.
 pub type Lanes = [f32; TILE];
 
-/// Rows that a product computes at once: 8 AVX-512 registers of sums hide the latency of fma, and
-/// 16 of AVX2 just fit. They are four variables, not an array of arrays: the compiler then
+/// Rows that a product computes at once in plain loops. They are four variables, not an array of arrays: the compiler then
 /// vectorises the loop over the lanes and keeps the sums in registers (measured: 10 times faster).
 const AT_ONCE: usize = 4;
 
@@ -48,9 +50,40 @@ pub fn unpack(packed: &[Lanes], rows: &mut [f32], stride: usize, n: usize) {
     }
 }
 
+/// `out[r] = chain over d of fma(rows[r][d], packed[d], .)` from +0, and -0 becomes +0.
+pub fn contract(out: &mut [Lanes], rows: &[f32], stride: usize, packed: &[Lanes]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let steps = [stride, 1];
+        let numbers = Numbers {
+            numbers: rows,
+            steps,
+        };
+        if products(out, numbers, packed, false) {
+            return;
+        }
+    }
+    contract_plainly(out, rows, stride, packed);
+}
+
+/// `sums[d] = fma(rows[j][d], weights[j], sums[d])` for the rows `j` in order.
+pub fn accumulate(sums: &mut [Lanes], weights: &[Lanes], rows: &[f32], stride: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let steps = [1, stride];
+        let numbers = Numbers {
+            numbers: rows,
+            steps,
+        };
+        if products(sums, numbers, weights, true) {
+            return;
+        }
+    }
+    accumulate_plainly(sums, weights, rows, stride);
+}
+
 multiversion! {
-    /// `out[r] = chain over d of fma(rows[r][d], packed[d], .)` from +0, and -0 becomes +0.
-    pub fn contract<A>(out: &mut [Lanes], rows: &[f32], stride: usize, packed: &[Lanes]) {
+    fn contract_plainly<A>(out: &mut [Lanes], rows: &[f32], stride: usize, packed: &[Lanes]) {
         let width = packed.len();
         let (blocks, rest) = out.as_chunks_mut::<AT_ONCE>();
         let first_rest = blocks.len() * AT_ONCE;
@@ -75,8 +108,7 @@ multiversion! {
         }
     }
 
-    /// `sums[d] = fma(rows[j][d], weights[j], sums[d])` for the rows `j` in order.
-    pub fn accumulate<A>(sums: &mut [Lanes], weights: &[Lanes], rows: &[f32], stride: usize) {
+    fn accumulate_plainly<A>(sums: &mut [Lanes], weights: &[Lanes], rows: &[f32], stride: usize) {
         let (blocks, rest) = sums.as_chunks_mut::<AT_ONCE>();
         let first_rest = blocks.len() * AT_ONCE;
         for (block, stored) in blocks.iter_mut().enumerate() {

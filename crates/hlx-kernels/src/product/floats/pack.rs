@@ -4,7 +4,12 @@ use std::ops::Range;
 
 use bytemuck::{Pod, cast_slice};
 
+#[cfg(target_arch = "x86_64")]
+use hlx_core::cpu::{SimdLevel, simd_level};
+
 use crate::product::transposed::transpose_block;
+#[cfg(target_arch = "x86_64")]
+use crate::product::transposed::transpose_eight;
 
 /// A matrix seen by the product: `count` vectors (rows of A, columns of B) along k.
 #[derive(Clone, Copy)]
@@ -36,6 +41,15 @@ impl Panel {
             k_first: terms.start,
             k_count: terms.len(),
             width,
+        }
+    }
+
+    /// The panel without its first terms.
+    fn after(self, terms: usize) -> Self {
+        Self {
+            k_first: self.k_first + terms,
+            k_count: self.k_count - terms,
+            ..self
         }
     }
 }
@@ -165,9 +179,23 @@ fn copy_rows<const WIDTH: usize>(from: Operand, panel: Panel, to: &mut [f32]) {
     let (to, _) = to.as_chunks_mut::<WIDTH>();
     let mut at = panel.k_first * from.stride + panel.first;
     for row in to {
+        // The next panel reads the same rows, which are apart too far for the processor to expect it.
+        prefetch(from.data.as_ptr().wrapping_add(at + WIDTH));
         row.copy_from_slice(&from.data[at..at + WIDTH]);
         at += from.stride;
     }
+}
+
+/// Has the line of the cache at an address loaded, if there is one.
+#[inline(always)]
+fn prefetch(at: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64; a prefetch of any address has no effect but on time.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
 }
 
 /// Copies the narrow panels of an edge.
@@ -178,12 +206,52 @@ fn copy_any(from: Operand, panel: Panel, to: &mut [f32]) {
     }
 }
 
-/// Transposes in blocks of 4 x 4. The last block of vectors overlaps its neighbour rather than
+/// Transposes in blocks of 8 x 8 or 4 x 4. The last block of vectors overlaps its neighbour rather than
 /// being narrower: it writes the same values twice.
 fn transpose(from: Operand, panel: Panel, to: &mut [f32]) {
     if panel.count < 4 {
         return transpose_any(from, panel, 0..panel.k_count, to);
     }
+    let done = transpose_eights(from, panel, to);
+    let (rest, to) = (panel.after(done), &mut to[done * panel.width..]);
+    transpose_fours(from, rest, to);
+}
+
+/// Transposes in blocks of 8 x 8 where the processor has vectors of eight; returns the number of terms that are done.
+#[cfg(target_arch = "x86_64")]
+fn transpose_eights(from: Operand, panel: Panel, to: &mut [f32]) -> usize {
+    let Panel { count, width, .. } = panel;
+    // A block of fewer vectors overwrites the next row's beginning, which comes after it.
+    let fits = count >= 8 || count == width;
+    if !fits || simd_level() < SimdLevel::Avx2 {
+        return 0;
+    }
+    let n_terms = match count {
+        8.. => panel.k_count / 8 * 8,
+        _ => panel.k_count.saturating_sub(1) / 8 * 8,
+    };
+    let mut i = 0;
+    loop {
+        let rows = std::array::from_fn(|r| {
+            let vector = panel.first + (i + r).min(count - 1);
+            &from.data[vector * from.stride + panel.k_first..][..n_terms]
+        });
+        // SAFETY: the processor has AVX2 at this level.
+        unsafe { transpose_eight(rows, n_terms, width, &mut to[i..]) };
+        if i + 8 >= count {
+            return n_terms;
+        }
+        i = (i + 8).min(count - 8);
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn transpose_eights(_from: Operand, _panel: Panel, _to: &mut [f32]) -> usize {
+    0
+}
+
+/// Transposes in blocks of 4 x 4.
+fn transpose_fours(from: Operand, panel: Panel, to: &mut [f32]) {
     let blocks = panel.k_count / 4 * 4;
     let mut i = 0;
     loop {
