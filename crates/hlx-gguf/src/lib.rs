@@ -1,8 +1,8 @@
 //! GGUF files: read and written, with their blocks of quantised weights.
 //!
 //! [`Gguf`] reads a model's files: metadata, and tensors one at a time, as stored bytes or widened to f32 ([`widen`]).
-//! A [`Block`] is what an exact product over integers needs of a block. [`GgufModel`] shows a file's model in the form of
-//! a Hugging Face folder. [`quantise`] makes blocks of values, [`Recipe`] says which, and [`write_gguf`] writes files.
+//! A [`Block`] is what an exact product over integers needs of a block. [`GgufModel`] shows a file's model in the form
+//! of a Hugging Face folder. [`quantise`] makes blocks of values, [`Recipe`] says which, and [`write_gguf`] writes files.
 //! `docs/quantised.md` has the formats.
 //!
 //! This crate knows no device and no model of HLX. It reads files of strangers and never panics on them.
@@ -27,7 +27,7 @@ pub use error::GgufError;
 pub use gguf::{Gguf, TensorInfo};
 pub use kind::BlockKind;
 pub use metadata::Metadata;
-pub use model::{GgufModel, StoredMatrix, StoredPlace};
+pub use model::{GgufModel, NewKinds, NewModel, StoredMatrix, StoredPlace};
 pub use quantise::quantise;
 pub use recipe::{Recipe, RecipeModel};
 pub use tokenizer::TokenizerFile;

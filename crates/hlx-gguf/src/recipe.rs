@@ -81,8 +81,7 @@ impl Recipe {
     /// between have Q6_K for values and down projections, as errors there cost most. A matrix whose rows are not whole
     /// blocks has the next larger kind of blocks of 32, and F16 where those do not fit either.
     pub fn kind_of(self, name: &str, shape: &[usize], model: RecipeModel) -> BlockKind {
-        let kept = ["position_embd.", "ffn_gate_inp."];
-        if shape.len() < 2 || kept.iter().any(|part| name.contains(part)) {
+        if is_kept(name, shape) {
             return BlockKind::F32;
         }
         let columns = shape.last().copied().unwrap_or(0);
@@ -105,6 +104,12 @@ impl Recipe {
             _ => self.main_kind(),
         }
     }
+}
+
+/// Whether a tensor stays F32 in every file: vectors, positions and the routers of experts, which are small.
+pub(crate) fn is_kept(name: &str, shape: &[usize]) -> bool {
+    let kept = ["position_embd.", "ffn_gate_inp."];
+    shape.len() < 2 || kept.iter().any(|part| name.contains(part))
 }
 
 /// Whether a tensor is the values' or the down projection of a layer that has more bits.

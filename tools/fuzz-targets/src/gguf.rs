@@ -94,11 +94,11 @@ pub fn gguf_seeds() -> [(&'static str, &'static [u8]); 3] {
         ),
         (
             "pairs",
-            include_bytes!("../../../crates/hlx-gguf/tests/fixtures/models/llama3.gguf"),
+            include_bytes!("../../../crates/hlx-gguf/tests/fixtures/tiny_pairs.gguf"),
         ),
         (
             "pieces",
-            include_bytes!("../../../crates/hlx-gguf/tests/fixtures/models/mixtral.gguf"),
+            include_bytes!("../../../crates/hlx-gguf/tests/fixtures/tiny_pieces.gguf"),
         ),
     ]
 }

@@ -53,6 +53,35 @@ impl Family {
         }
     }
 
+    /// The family of a `model_type`.
+    pub fn of_type(kind: &str) -> Option<Self> {
+        let families = [
+            Self::Gpt2,
+            Self::Llama,
+            Self::Mistral,
+            Self::Mixtral,
+            Self::Qwen2,
+            Self::Qwen3,
+            Self::Qwen3Moe,
+            Self::Gemma2,
+            Self::Gemma3,
+        ];
+        families.into_iter().find(|family| family.class().1 == kind)
+    }
+
+    /// The family's `general.architecture`.
+    pub fn architecture(self) -> &'static str {
+        match self {
+            Self::Gpt2 => "gpt2",
+            Self::Llama | Self::Mistral | Self::Mixtral => "llama",
+            Self::Qwen2 => "qwen2",
+            Self::Qwen3 => "qwen3",
+            Self::Qwen3Moe => "qwen3moe",
+            Self::Gemma2 => "gemma2",
+            Self::Gemma3 => "gemma3",
+        }
+    }
+
     pub fn is_gemma(self) -> bool {
         matches!(self, Self::Gemma2 | Self::Gemma3)
     }
@@ -181,6 +210,64 @@ pub(super) fn named(family: Family, name: &str) -> Option<Named> {
     Some(Named::Experts(whole(theirs)))
 }
 
+/// Where a file has a tensor of Hugging Face's model, and its place in the order of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Stored {
+    /// It is a tensor there.
+    Whole(String, Order),
+    /// It is one expert of a tensor.
+    Expert(String, Order, usize),
+}
+
+/// Tensors in front of the layers, layers, tensors behind them; then by the tables' orders, and weights before biases.
+type Order = (usize, usize, usize);
+
+/// The reverse of [`named`].
+pub(super) fn stored(family: Family, name: &str) -> Option<Stored> {
+    let (stem, end) = name.rsplit_once('.')?;
+    let is_bias = match end {
+        "weight" => 0,
+        "bias" => 1,
+        _ => return None,
+    };
+    let outside = family.outside();
+    if let Some(at) = outside.iter().position(|(_, theirs)| *theirs == stem) {
+        let ours = outside[at].0;
+        let is_behind = ours.starts_with("output");
+        let layer = if is_behind { usize::MAX } else { 0 };
+        return Some(Stored::Whole(format!("{ours}.{end}"), (layer, at, is_bias)));
+    }
+    let rest = stem.strip_prefix(family.layers())?.strip_prefix('.')?;
+    let (layer, part) = rest.split_once('.')?;
+    let number: usize = layer
+        .parse()
+        .ok()
+        .filter(|n: &usize| n.to_string() == layer)?;
+    let order = |at: usize| (number.saturating_add(1), at, is_bias);
+    let whole = |ours: &str| format!("blk.{layer}.{ours}.{end}");
+    let inside = family.inside();
+    if let Some(at) = inside.iter().position(|(_, theirs)| *theirs == part) {
+        return Some(Stored::Whole(whole(inside[at].0), order(at)));
+    }
+    if !matches!(family, Family::Mixtral | Family::Qwen3Moe) {
+        return None;
+    }
+    for (at, (ours, theirs)) in family.of_experts().iter().enumerate() {
+        let (front, behind) = theirs.split_once("{}")?;
+        let expert = part
+            .strip_prefix(front)
+            .and_then(|rest| rest.strip_suffix(behind));
+        if let Some(expert) = expert.and_then(|expert| expert.parse().ok()) {
+            return Some(Stored::Expert(
+                whole(ours),
+                order(inside.len() + at),
+                expert,
+            ));
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,6 +301,24 @@ mod tests {
         ] {
             assert_eq!(named(Family::Llama, name), None, "{name}");
         }
+        for family in [Family::Mixtral, Family::Gemma3, Family::Gpt2] {
+            for (ours, _) in family.inside() {
+                let ours = format!("blk.3.{ours}.weight");
+                let Some(Named::Whole(theirs)) = named(family, &ours) else {
+                    panic!("{ours}");
+                };
+                let found = stored(family, &theirs);
+                assert!(
+                    matches!(found, Some(Stored::Whole(name, _)) if name == ours),
+                    "{theirs}"
+                );
+            }
+        }
+        let name = "model.layers.2.block_sparse_moe.experts.11.w2.weight";
+        let found = stored(Family::Mixtral, name);
+        assert!(
+            matches!(found, Some(Stored::Expert(name, _, 11)) if name == "blk.2.ffn_down_exps.weight")
+        );
         assert!(
             Family::of("phi3")
                 .expect_err("no family")

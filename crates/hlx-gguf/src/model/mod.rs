@@ -1,14 +1,18 @@
 //! The model of a file in the form of a Hugging Face folder: `config.json` and tensors by their names there.
 
 mod config;
+mod describe;
 mod family;
 mod keys;
+mod new;
 mod rope;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde_json::Value as Json;
+
+pub use self::new::{NewKinds, NewModel};
 
 use self::config::{Sizes, config_of};
 use self::family::{Family, Named, named};

@@ -91,20 +91,38 @@ pub(super) fn scaling_of_factors(
 }
 
 fn is_llama3(factors: &[f32], factor: f64, theta: f64) -> bool {
-    let step = root(theta, factors.len());
-    let mut wavelength = std::f64::consts::TAU;
-    factors.iter().all(|&found| {
-        let expected = match wavelength {
-            short if short < ORIGINAL / HIGH => 1.0,
-            long if long > ORIGINAL / LOW => factor,
-            between => {
-                let smooth = (ORIGINAL / between - LOW) / (HIGH - LOW);
-                1.0 / ((1.0 - smooth) / factor + smooth)
-            }
-        };
-        wavelength *= step;
-        (f64::from(found) - expected).abs() <= TOLERANCE * expected
+    let expected = llama3_factors(factors.len(), theta, factor, [LOW, HIGH], ORIGINAL);
+    let mut both = factors.iter().zip(expected);
+    both.all(|(&found, expected)| {
+        let (found, expected) = (f64::from(found), f64::from(expected));
+        (found - expected).abs() <= TOLERANCE * expected
     })
+}
+
+/// What Llama 3's scaling divides each of n frequencies by: 1 for short waves, `factor` for long ones, and between these
+/// a mean of both.
+pub(super) fn llama3_factors(
+    n: usize,
+    theta: f64,
+    factor: f64,
+    [low, high]: [f64; 2],
+    original: f64,
+) -> Vec<f32> {
+    let step = root(theta, n);
+    let mut wavelength = std::f64::consts::TAU;
+    let mut factors = Vec::with_capacity(n);
+    for _ in 0..n {
+        factors.push(match wavelength {
+            short if short < original / high => 1.0,
+            long if long > original / low => factor as f32,
+            between => {
+                let smooth = (original / between - low) / (high - low);
+                (1.0 / ((1.0 - smooth) / factor + smooth)) as f32
+            }
+        });
+        wavelength *= step;
+    }
+    factors
 }
 
 /// The n-th root of a number of at least 1, by halving: products alone, equal everywhere.
@@ -125,28 +143,10 @@ fn root(number: f64, n: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// The factors of a Llama 3.1 with heads of 128, as its converted files have them.
-    fn llama31() -> Vec<f32> {
-        let step = root(500_000.0, 64);
-        let mut wavelength = std::f64::consts::TAU;
-        let mut factors = Vec::new();
-        for _ in 0..64 {
-            factors.push(match wavelength {
-                short if short < 2048.0 => 1.0,
-                long if long > 8192.0 => 8.0,
-                between => {
-                    let smooth = (8192.0 / between - 1.0) / 3.0;
-                    (1.0 / ((1.0 - smooth) / 8.0 + smooth)) as f32
-                }
-            });
-            wavelength *= step;
-        }
-        factors
-    }
-
     #[test]
     fn factors_of_llama_3_are_recognised_and_others_stated() {
-        let factors = llama31();
+        // Those of a Llama 3.1 with heads of 128.
+        let factors = llama3_factors(64, 500_000.0, 8.0, [LOW, HIGH], ORIGINAL);
         let between = factors
             .iter()
             .filter(|&&factor| factor > 1.0 && factor < 8.0);
