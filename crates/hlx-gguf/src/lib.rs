@@ -30,7 +30,7 @@ pub use metadata::Metadata;
 pub use model::{GgufModel, NewKinds, NewModel, StoredMatrix, StoredPlace};
 pub use quantise::quantise;
 pub use recipe::{Recipe, RecipeModel};
-pub use tokenizer::TokenizerFile;
+pub use tokenizer::{NewTokenizer, TokenizerFile};
 pub use value::{Array, Value};
 pub use writer::{NewTensor, to_gguf, write_gguf};
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hlx_gguf::{Gguf, Metadata, NewTensor, Value, to_gguf};
+use hlx_gguf::{Gguf, Metadata, NewTensor, NewTokenizer, Value, to_gguf};
 use hlx_text::{Tokenizer, TokenizerFiles};
 
 fn fixture(name: &str) -> PathBuf {
@@ -154,4 +154,89 @@ fn what_is_not_known_of_a_tokenizer_is_refused_by_name() {
         vec!["a".to_owned(), "a".to_owned()],
     );
     assert_eq!(found, "the tokens 0 and 1 are both `a`");
+}
+
+/// Metadata of a tokenizer's own `tokenizer.json`.
+fn again(tokenizer: &Tokenizer, vocabulary: usize) -> Result<Metadata, String> {
+    let json = tokenizer.to_tokenizer_json();
+    let specials = tokenizer.specials();
+    let mut metadata = Metadata::default();
+    let new = NewTokenizer {
+        json: json.as_bytes(),
+        vocabulary,
+        bos: specials.bos,
+        eos: specials.eos,
+        adds_bos: !tokenizer.text_begin().is_empty(),
+        ..NewTokenizer::default()
+    };
+    let added = new.add_to(&mut metadata);
+    added.map_err(|error| error.to_string())?;
+    Ok(metadata)
+}
+
+#[test]
+fn tokenizers_are_written_and_read_back_with_the_same_tokens() {
+    for name in ["gpt2", "llama", "llama3", "qwen2", "gemma2"] {
+        let before = metadata(name);
+        let (tokenizer, _) = tokenizer_of(&before).expect("a tokenizer");
+        let n = tokenizer.vocabulary_size();
+        let metadata = again(&tokenizer, n + 3).expect("metadata");
+        for key in [
+            "model",
+            "merges",
+            "token_type",
+            "bos_token_id",
+            "eos_token_id",
+            "add_bos_token",
+        ] {
+            let key = format!("tokenizer.ggml.{key}");
+            // Three tokens more; which of them are special is known of all.
+            if key.ends_with("token_type") || before.get(&key).is_none() {
+                continue;
+            }
+            assert_eq!(metadata.get(&key), before.get(&key), "{name} {key}");
+        }
+        let (back, _) = tokenizer_of(&metadata).expect("a tokenizer");
+        assert_eq!(back.vocabulary_size(), n + 3);
+        let texts = [
+            "Hello world, it's 12345.\n\n  two  blanks",
+            "<s>aab</s><|im_end|> \u{2581} \u{e9}\u{6771}\t",
+        ];
+        for text in texts {
+            assert_eq!(
+                back.encode(text).expect("tokens"),
+                tokenizer.encode(text).expect("tokens"),
+                "{name}"
+            );
+        }
+        assert_eq!(back.text_begin(), tokenizer.text_begin());
+    }
+    let metadata = again(&Tokenizer::bytes(), 256).expect("metadata");
+    let (back, _) = tokenizer_of(&metadata).expect("a tokenizer");
+    assert_eq!(
+        back.encode("hi\n\u{e9}").expect("tokens"),
+        [104, 105, 10, 0xc3, 0xa9]
+    );
+}
+
+#[test]
+fn a_tokenizer_that_files_cannot_state_is_refused() {
+    let (tokenizer, _) = tokenizer_of(&metadata("llama3")).expect("a tokenizer");
+    assert_eq!(
+        again(&tokenizer, 100).expect_err("too few"),
+        "NewTokenizer::add_to: the tokenizer has a token 319, and the model 100 tokens"
+    );
+    let json = tokenizer.to_tokenizer_json().replace("{1,3}", "{1,4}");
+    let new = NewTokenizer {
+        json: json.as_bytes(),
+        vocabulary: 320,
+        ..NewTokenizer::default()
+    };
+    let error = new.add_to(&mut Metadata::default()).expect_err("unknown");
+    assert_eq!(
+        error.to_string(),
+        "NewTokenizer::add_to: the tokenizer splits texts in a way that GGUF files have no name for"
+    );
+    let characters = Tokenizer::characters_of("the river").expect("a tokenizer");
+    assert!(again(&characters, 100).is_err());
 }

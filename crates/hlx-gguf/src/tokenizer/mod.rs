@@ -1,10 +1,13 @@
 //! The tokenizer of a file's metadata in the form of Hugging Face's files: `tokenizer.json` and what lies beside it.
 
 mod merges;
+mod new;
 mod pre;
 mod tokens;
 
 use serde_json::{Map, Value as Json, json};
+
+pub use self::new::NewTokenizer;
 
 use self::merges::Pair;
 use self::pre::{Pre, byte_level};

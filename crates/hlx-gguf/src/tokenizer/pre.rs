@@ -88,6 +88,47 @@ impl Pre {
             }
         })
     }
+
+    /// The name of a way to split texts, as a `tokenizer.json` has it.
+    pub fn name_of(
+        pre_tokenizer: &Json,
+        normalizer: &Json,
+        ignores_merges: bool,
+    ) -> Result<&'static str, String> {
+        let steps = steps_of(pre_tokenizer);
+        let normalizer = &normalizer["type"];
+        let is_it = |name: &&str| {
+            let known = Self::named(name);
+            known.is_ok_and(|known| {
+                let same = known.ignores_merges == ignores_merges;
+                same && known.normalizer["type"] == *normalizer
+                    && steps_of(&known.pre_tokenizer) == steps
+            })
+        };
+        NAMES.into_iter().find(is_it).ok_or_else(|| {
+            "the tokenizer splits texts in a way that GGUF files have no name for".to_owned()
+        })
+    }
+}
+
+/// The steps of a pre-tokenizer, without settings that change no token.
+fn steps_of(pre_tokenizer: &Json) -> Vec<Json> {
+    let one = std::slice::from_ref(pre_tokenizer);
+    let steps = pre_tokenizer["pretokenizers"]
+        .as_array()
+        .map_or(one, Vec::as_slice);
+    let step = |step: &Json| {
+        let mut step = step.clone();
+        if let Some(step) = step.as_object_mut() {
+            step.remove("trim_offsets");
+            if step.get("type") == Some(&json!("ByteLevel")) {
+                // What a missing key is.
+                step.entry("use_regex").or_insert(json!(true));
+            }
+        }
+        step
+    };
+    steps.iter().map(step).collect()
 }
 
 fn split(regex: &str) -> Json {
