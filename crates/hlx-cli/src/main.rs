@@ -23,6 +23,7 @@ mod perplexity;
 mod plot;
 mod print;
 mod progress;
+mod quantize;
 mod receipts;
 mod report;
 mod run;
@@ -67,10 +68,12 @@ enum Verb {
     Lora(lora::Arguments),
     /// Measure the perplexity of a text by windows that overlap.
     Perplexity(perplexity::Arguments),
-    /// Bring in a model from a Hugging Face folder.
+    /// Bring in a model from a Hugging Face folder or a GGUF file.
     Import(import::Import),
     /// Write a model as a Hugging Face folder.
     Export(import::Export),
+    /// Write a model as a GGUF file, with weights of 4 to 8 bits.
+    Quantize(quantize::Arguments),
     /// Write a model's logits, and its gradients, for given token ids.
     Logits(logits::Arguments),
     /// Make and show the keys that sign receipts.
@@ -133,6 +136,7 @@ fn main() -> ExitCode {
         Verb::Perplexity(arguments) => perplexity::run(&arguments),
         Verb::Import(arguments) => import::import(&arguments),
         Verb::Export(arguments) => import::export(&arguments),
+        Verb::Quantize(arguments) => quantize::run(&arguments),
         Verb::Logits(arguments) => logits::run(&arguments),
         Verb::Key(arguments) => key::run(&arguments),
         Verb::Digest(arguments) => digest::run(&arguments),

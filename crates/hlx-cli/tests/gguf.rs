@@ -90,6 +90,60 @@ fn the_tokenizer_comes_along() {
     }
 }
 
+/// Logits of a model folder for ids, as a file's bytes.
+fn logits(place: &Scratch, model: &str) -> Vec<u8> {
+    place.succeeds(&[
+        "logits", model, "--ids", "ids.npy", "--out", "l.npy", "--device", "cpu",
+    ]);
+    fs::read(place.join("l.npy")).expect("there")
+}
+
+#[test]
+fn a_model_is_written_as_a_file_and_read_back() {
+    let place = Scratch::new("gguf-written");
+    let device = hlx_core::testing::cpu().expect("the CPU");
+    let ids = Tensor::from_slice::<u32>(&device, &[1, 20, 3, 40, 5, 60], &[1, 6]).expect("ids");
+    save_npy(&place.join("ids.npy"), &ids).expect("written");
+    for name in NAMES {
+        let file = copied(&place, name);
+        place.succeeds(&["import", &file, "--widen", "--out", name]);
+        let written = format!("{name}-again.gguf");
+        let printed = place.succeeds(&["quantize", name, "--to", "f16", "--out", &written]);
+        assert!(
+            printed.ends_with(&format!(" bytes of weights in {written}\n")),
+            "{printed}"
+        );
+        let again = format!("{name}-again");
+        place.succeeds(&["import", &written, "--widen", "--out", &again]);
+        // The fixtures' values are of f16.
+        assert!(logits(&place, &again) == logits(&place, name), "{name}");
+        let read = |name: &str| fs::read(place.join(name)).expect("there");
+        assert!(
+            read(&format!("{again}/config.json")) == read(&format!("{name}/config.json")),
+            "{name}"
+        );
+    }
+    let bytes = ["one.gguf", "two.gguf"].map(|out| {
+        place.succeeds(&["quantize", "llama", "--to", "q4_k_m", "--out", out]);
+        fs::read(place.join(out)).expect("there")
+    });
+    assert!(bytes[0] == bytes[1]);
+    place.succeeds(&["import", "one.gguf", "--widen", "--out", "small"]);
+    assert!(logits(&place, "small") != logits(&place, "llama"));
+    let line = place.fails(&[
+        "quantize",
+        "llama",
+        "--to",
+        "q8_0",
+        "--out",
+        "llama/model.safetensors",
+    ]);
+    assert_eq!(
+        line,
+        "error: llama/model.safetensors: is the file that is read"
+    );
+}
+
 #[test]
 fn what_cannot_be_imported_is_said_in_one_line() {
     let place = Scratch::new("gguf-refused");

@@ -19,7 +19,7 @@ use hlx_nn::{
     load_language_model_as, peft_adapts_output, read_peft_config,
 };
 
-pub use self::gguf::import_gguf;
+pub use self::gguf::{export_gguf, import_gguf};
 pub use self::stated::NamedFile;
 pub use self::write::{
     Beside, CHAT_TEMPLATE_FILE, FolderKind, NewFolder, PROCESSOR_TEMPLATE_FILE, bring_companions,

@@ -18,6 +18,7 @@ const CALLS: &[&str] = &[
     "train --help",
     "import hub --out imported",
     "export hub exported",
+    "quantize hub --to q8_0 --out model.gguf",
     "eval run",
     "eval run --exact --json",
     "generate run --prompt one --max-tokens 4",

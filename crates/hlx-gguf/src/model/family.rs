@@ -220,7 +220,7 @@ pub(super) enum Stored {
 }
 
 /// Tensors in front of the layers, layers, tensors behind them; then by the tables' orders, and weights before biases.
-type Order = (usize, usize, usize);
+pub(super) type Order = (usize, usize, usize);
 
 /// The reverse of [`named`].
 pub(super) fn stored(family: Family, name: &str) -> Option<Stored> {

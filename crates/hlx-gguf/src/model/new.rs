@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::GgufModel;
 use super::describe::{Described, describe};
-use super::family::{Family, Stored, stored};
+use super::family::{Family, Order, Stored, stored};
 use crate::Result;
 use crate::error::{GgufError, shown};
 use crate::gguf::Gguf;
@@ -210,16 +210,17 @@ impl Parts {
 }
 
 type Placed = (String, Vec<usize>, Parts);
+/// The tensors of a layer's experts by their numbers.
+type Experts = BTreeMap<usize, (String, Vec<usize>)>;
 
 /// The file's tensors by their order in it.
 fn placed(
     described: &Described,
     tensors: &[(String, Vec<usize>)],
-) -> Result<BTreeMap<(usize, usize, usize), Placed>, String> {
+) -> Result<BTreeMap<Order, Placed>, String> {
     let family = described.family;
-    let mut placed: BTreeMap<(usize, usize, usize), Placed> = BTreeMap::new();
-    let mut experts: BTreeMap<(usize, usize, usize), BTreeMap<usize, (String, Vec<usize>)>> =
-        BTreeMap::new();
+    let mut placed: BTreeMap<Order, Placed> = BTreeMap::new();
+    let mut experts: BTreeMap<Order, Experts> = BTreeMap::new();
     for (name, shape) in tensors {
         match stored(family, name) {
             Some(Stored::Whole(ours, order)) => {

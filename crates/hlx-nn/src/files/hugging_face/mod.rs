@@ -33,7 +33,8 @@ pub(crate) use self::names::{Place, place_of};
 pub use self::source::TensorSource;
 pub(crate) use self::write::to_safetensors;
 pub use self::write::{
-    NamedTensor, export_hugging_face, hugging_face_files, hugging_face_tensors, is_exported_config,
+    NamedTensor, export_hugging_face, hugging_face_config, hugging_face_files,
+    hugging_face_tensors, is_exported_config,
 };
 
 /// Reads the shape of a model from the `config.json` of a Hugging Face folder, as `transformers` does: a key counts

@@ -41,6 +41,16 @@ pub fn hugging_face_files(
     weights: &Weights,
     config: &CausalConfig,
 ) -> Result<[(&'static str, Vec<u8>); 2]> {
+    let text = hugging_face_config(config)?;
+    let tensors = hugging_face_tensors(weights, weights.values(), Some(config.architecture))?;
+    Ok([(MODEL_FILE, to_safetensors(&tensors)?), (CONFIG_FILE, text)])
+}
+
+/// The bytes of the `config.json` that [`export_hugging_face`] writes of a model.
+///
+/// # Errors
+/// [`NnError::Config`] for a model that its family cannot describe.
+pub fn hugging_face_config(config: &CausalConfig) -> Result<Vec<u8>> {
     let text = write_config(config)?;
     // Read again, it must be the same model: nothing is left out that the family does not have.
     let read = super::read::read_config(text.as_bytes()).map_err(refused)?;
@@ -55,11 +65,7 @@ pub fn hugging_face_files(
         );
         return Err(refused(reason));
     }
-    let tensors = hugging_face_tensors(weights, weights.values(), Some(config.architecture))?;
-    Ok([
-        (MODEL_FILE, to_safetensors(&tensors)?),
-        (CONFIG_FILE, text.into_bytes()),
-    ])
+    Ok(text.into_bytes())
 }
 
 /// Whether a `config.json` is, byte for byte, the one that [`export_hugging_face`] writes of the model that it
