@@ -1,7 +1,11 @@
 // The product of prepared operands (finish.glsl) with few rows of a, for generation: 32 threads have two columns, whose rows of
 // b they read from end to end, with up to four rows of a. A workgroup has 16 columns; those that read the same columns for other
-// rows follow each other. The sums of a column's threads are
-// added up in shared memory: no order shows. With DOTS by dot products of four bytes.
+// rows follow each other. The sums of a column's threads are added up in shared memory: no order shows. With DOTS by dot products
+// of four bytes.
+//
+// With FRESH the rows of a are floats, x, and each workgroup makes their integers for itself, in place of a launch before the
+// product: those of x, with OF_GATED those of f(x) up (source.glsl), with NORMED those of (x rstd) gain, an RMS norm. Such a row
+// is one piece of whole units.
 #include "finish.glsl"
 #ifdef DOTS
 #include "byte_dot.glsl"
@@ -11,60 +15,173 @@
 
 layout(local_size_x = 256) in;
 
-const uint MOST_ROWS = 4u;
+// Rows of a that a workgroup has at most, up to four.
+layout(constant_id = 10) const uint ROWS = 4;
+// Units of a column that a thread has, which it loads at once; 0 where it loads one after the other.
+layout(constant_id = 11) const uint HELD = 2;
+
 const uint OWN = 2u;
 const uint LANES = 32u;
 const uint COLUMNS = 256u / LANES * OWN;
 // Sums of a thread: of each row and column the upper and the lower digits'.
-const uint SUMS = MOST_ROWS * OWN * 2u;
+const uint SUMS = ROWS * OWN * 2u;
+// Threads that add up the sums of a row and a column.
+const uint PARTS = ROWS == 1u ? 8u : ROWS == 2u ? 4u : 2u;
 
 shared int partial[SUMS * 256u];
+shared int joined[256];
+
+#ifdef FRESH
+const uint MOST_UNITS = HELD * LANES;
+// Vectors of a row that a thread has.
+const uint OWN_VECTORS = (HELD + 1u) / 2u;
+
+layout(set = 0, binding = 0) readonly buffer X { vec4 x_vectors[]; };
+#ifdef NORMED
+layout(constant_id = 18) const float EPS = 0.0;
+layout(set = 0, binding = 0) readonly buffer XScalars { float a_scalars[]; };
+layout(set = 0, binding = 8) readonly restrict buffer Gain { vec4 gain[]; };
+#include "../include/math.glsl"
+#define NORM_TERMS (16u * push.units)
+#define NORM_EPS EPS
+#include "../norm/few_rows.glsl"
+#else
+#define SOURCE_BINDING 8
+#define SOURCE_KIND 19
+#include "source.glsl"
+#endif
+
+shared uvec4 a_units[2u * ROWS * MOST_UNITS];
+shared uint tops[ROWS];
+shared int own_exponents[ROWS];
+
+// Makes the integers of the workgroup's rows.
+void prepare_rows() {
+    uint vectors = 4u * push.units;
+    vec4 v[ROWS][OWN_VECTORS];
+    [[unroll]] for (uint m = 0u; m < ROWS; ++m)
+        [[unroll]] for (uint j = 0u; j < OWN_VECTORS; ++j) {
+            uint i = min(gl_LocalInvocationIndex + j * 256u, vectors - 1u);
+            v[m][j] = x_vectors[row_of_a(m) * vectors + i];
+        }
+    if (gl_LocalInvocationIndex < ROWS) tops[gl_LocalInvocationIndex] = 0u;
+#ifdef NORMED
+    norm_rows(tile.a_first);
+#else
+    barrier();
+#endif
+    [[unroll]] for (uint m = 0u; m < ROWS; ++m) {
+        uint top = 0u;
+        [[unroll]] for (uint j = 0u; j < OWN_VECTORS; ++j) {
+            uint i = min(gl_LocalInvocationIndex + j * 256u, vectors - 1u);
+#ifdef NORMED
+            vec4 factor = gain[i];
+            precise vec4 y;
+            [[unroll]] for (uint c = 0u; c < 4u; ++c) y[c] = hlx_mul(hlx_mul(v[m][j][c], rstds[m]), factor[c]);
+            v[m][j] = y;
+#else
+            uint row = row_of_a(m);
+            v[m][j] = of_source4(v[m][j], row, 4u * i, 4u * vectors, 4u * (row * vectors + i));
+#endif
+            [[unroll]] for (uint c = 0u; c < 4u; ++c) top = max(top, hlx_magnitude(v[m][j][c]));
+        }
+        // The largest of integers: no order shows.
+        atomicMax(tops[m], top);
+    }
+    barrier();
+    [[unroll]] for (uint m = 0u; m < ROWS; ++m) {
+        int exponent = hlx_row_exponent(tops[m], true);
+        vec2 scale = hlx_scale(exponent);
+        if (gl_LocalInvocationIndex == 0u) own_exponents[m] = exponent;
+        [[unroll]] for (uint j = 0u; j < OWN_VECTORS; ++j) {
+            uint i = gl_LocalInvocationIndex + j * 256u;
+            if (i >= vectors) break;
+            ivec4 q = hlx_quantised4(v[m][j], exponent, scale);
+            a_units[2u * m * MOST_UNITS + i / 4u][i % 4u] = hlx_upper_digits(q);
+            a_units[(2u * m + 1u) * MOST_UNITS + i / 4u][i % 4u] = hlx_lower_digits(q);
+        }
+    }
+    barrier();
+}
+#define A_UNIT(m, plane, unit) a_units[(2u * (m) + (plane)) * MOST_UNITS + (unit)]
+#define EXPONENT_OF_A(m, piece) own_exponents[m]
+#else
+#define A_UNIT(m, plane, unit) a[unit_of_a(tile.a_first + (m), plane, unit)]
+#define EXPONENT_OF_A(m, piece) a_exponents[row_of_a(m) * pieces() + (piece)]
+#endif
+
+// Adds the products of a unit of the thread's columns.
+#define ADD_UNIT(unit, of_b)                                                                 \
+    [[unroll]] for (uint m = 0u; m < ROWS; ++m) {                                            \
+        if (m < n_rows) {                                                                    \
+            uvec4 high = A_UNIT(m, 0u, unit);                                                \
+            uvec4 low = A_UNIT(m, 1u, unit);                                                 \
+            [[unroll]] for (uint j = 0u; j < OWN; ++j) {                                     \
+                sums[2u * (OWN * m + j)] += dot_of(high, of_b[j]);                           \
+                sums[2u * (OWN * m + j) + 1u] += dot_of(low, of_b[j]);                       \
+            }                                                                                \
+        }                                                                                    \
+    }
 
 void main() {
-    DECLARE_PRODUCT(MOST_ROWS, COLUMNS)
-    if (!locate(product, hlx_group() % down, hlx_group() / down % across, MOST_ROWS, COLUMNS)) return;
-    uint n_rows = min(MOST_ROWS, tile.a_end - tile.a_first);
+    DECLARE_PRODUCT(ROWS, COLUMNS)
+    if (!locate(product, hlx_group() % down, hlx_group() / down % across, ROWS, COLUMNS)) return;
+    uint n_rows = min(ROWS, tile.a_end - tile.a_first);
     uint lane = gl_LocalInvocationIndex % LANES;
     uint own_n = gl_LocalInvocationIndex / LANES * OWN;
     for (uint piece = tile.first_piece; piece < tile.end_piece; ++piece) {
         int sums[SUMS];
         [[unroll]] for (uint i = 0u; i < SUMS; ++i) sums[i] = 0;
         uvec2 units = units_of(piece);
-        for (uint unit = units.x + lane; unit < units.y; unit += LANES) {
-            uvec4 of_b[OWN];
-            [[unroll]] for (uint j = 0u; j < OWN; ++j) 
-                of_b[j] = b[unit_of_b(row_of_b(own_n + j), unit)];
-            [[unroll]] for (uint m = 0u; m < MOST_ROWS; ++m) {
-                if (m < n_rows) {
-                    uvec4 high = a[unit_of_a(tile.a_first + m, 0u, unit)];
-                    uvec4 low = a[unit_of_a(tile.a_first + m, 1u, unit)];
-                    [[unroll]] for (uint j = 0u; j < OWN; ++j) {
-                        sums[2u * (OWN * m + j)] += dot_of(high, of_b[j]);
-                        sums[2u * (OWN * m + j) + 1u] += dot_of(low, of_b[j]);
-                    }
-                }
+        if (HELD > 0u) {
+            uvec4 of_b[HELD + 1u][OWN];
+            [[unroll]] for (uint h = 0u; h < HELD; ++h)
+                [[unroll]] for (uint j = 0u; j < OWN; ++j)
+                    of_b[h][j] = b[unit_of_b(row_of_b(own_n + j), min(units.x + lane + h * LANES, units.y - 1u))];
+#ifdef FRESH
+            prepare_rows();
+#endif
+            [[unroll]] for (uint h = 0u; h < HELD; ++h) {
+                uint unit = units.x + lane + h * LANES;
+                if (unit < units.y) { ADD_UNIT(unit, of_b[h]) }
             }
+        } else {
+#ifndef FRESH
+            for (uint unit = units.x + lane; unit < units.y; unit += LANES) {
+                uvec4 of_b[OWN];
+                [[unroll]] for (uint j = 0u; j < OWN; ++j) of_b[j] = b[unit_of_b(row_of_b(own_n + j), unit)];
+                ADD_UNIT(unit, of_b)
+            }
+#endif
         }
-        [[unroll]] for (uint m = 0u; m < MOST_ROWS; ++m)
-            if (m < n_rows)
-                [[unroll]] for (uint i = 0u; i < 2u * OWN; ++i)
-                    partial[(2u * OWN * m + i) * 256u + gl_LocalInvocationIndex] = sums[2u * OWN * m + i];
+        [[unroll]] for (uint i = 0u; i < SUMS; ++i) partial[i * 256u + gl_LocalInvocationIndex] = sums[i];
         barrier();
-        // A thread has a column of a row: of columns side by side, those of neighbouring groups of threads.
+        // Some threads share the sums of 32: of a row, a column and a digit.
+        uint part = gl_LocalInvocationIndex % PARTS;
+        uint of_sum = gl_LocalInvocationIndex / PARTS;
+        if (of_sum < 2u * COLUMNS * ROWS) {
+            uint column = of_sum / 2u % COLUMNS;
+            uint kind = 2u * (OWN * (of_sum / 2u / COLUMNS) + column % OWN) + of_sum % 2u;
+            uint first = kind * 256u + column / OWN * LANES + part;
+            int sum = 0;
+            // (Each sum begins elsewhere, so that threads side by side read different banks.)
+            [[unroll]] for (uint i = 0u; i < LANES / PARTS; ++i)
+                sum += partial[first + (i + of_sum) % (LANES / PARTS) * PARTS];
+            joined[gl_LocalInvocationIndex] = sum;
+        }
+        barrier();
         uint row = gl_LocalInvocationIndex / COLUMNS;
         uint column = gl_LocalInvocationIndex % COLUMNS;
         if (row < n_rows && tile.b_first + column < tile.b_end) {
-            uint first = 2u * (OWN * row + column % OWN) * 256u + column / OWN * LANES;
             int high = 0;
             int low = 0;
-            for (uint i = 0u; i < LANES; ++i) {
-                // (Each column begins elsewhere, so that threads side by side read different banks.)
-                uint of_lane = (i + column) % LANES;
-                high += partial[first + of_lane];
-                low += partial[first + 256u + of_lane];
+            [[unroll]] for (uint i = 0u; i < PARTS; ++i) {
+                uint at = 2u * gl_LocalInvocationIndex * PARTS + (i + column / 2u) % PARTS;
+                high += joined[at];
+                low += joined[at + PARTS];
             }
             float sum = hlx_float_of_sums(high, low);
-            vec2 of_a = hlx_factors(a_exponents[row_of_a(row) * pieces() + piece]);
+            vec2 of_a = hlx_factors(EXPONENT_OF_A(row, piece));
             vec2 of_b = hlx_factors(b_exponents[row_of_b(column) * pieces() + piece]);
             finish_one(hlx_result_of_sum(sum, of_a, of_b), piece, row, column);
         }

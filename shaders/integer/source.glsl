@@ -1,9 +1,12 @@
 // The numbers that are prepared, from those that lie in memory: themselves, or what one of these macros says.
 //   OF_LAYER_NORM   y = fma((x - mean) rstd, weight, bias), with stats: [rows, 2] = (mean, rstd)
 //   OF_RMS_NORM     y = (x rstd) weight, with stats: [rows] = rstd
-//   OF_ACTIVATION   y = f(x), the activation that the constant 9 picks
+//   OF_ACTIVATION   y = f(x), the activation that the constant SOURCE_KIND picks
 //   OF_GATED        y = f(x) up, likewise
 // What they read besides is bound from SOURCE_BINDING on: stats, weight, bias; or up.
+#ifndef SOURCE_KIND
+#define SOURCE_KIND 9
+#endif
 #if defined(OF_LAYER_NORM)
 layout(set = 0, binding = SOURCE_BINDING) readonly restrict buffer SourceStats { vec2 source_stats[]; };
 layout(set = 0, binding = SOURCE_BINDING + 1) readonly restrict buffer SourceWeight { float source_weight[]; };
@@ -21,7 +24,7 @@ float of_source(float x, uint row, uint column, uint at) {
     return hlx_mul(hlx_mul(x, source_stats[row]), source_weight[column]);
 }
 #elif defined(OF_ACTIVATION) || defined(OF_GATED)
-layout(constant_id = 9) const uint KIND = 0;
+layout(constant_id = SOURCE_KIND) const uint KIND = 0;
 #include "../include/activation.glsl"
 #include "../include/activation_kinds.glsl"
 #ifdef OF_GATED

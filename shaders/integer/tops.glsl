@@ -14,12 +14,16 @@ layout(set = 0, binding = 1) buffer Tops { uint tops[]; };
 
 const uint ROWS = 64u;
 // Of 32 vectors, which eight groups of threads read.
-const uint COLUMNS = 128u;
-const uint GROUPS = 8u;
+const uint VECTORS_ACROSS = 32u;
+const uint COLUMNS = 4u * VECTORS_ACROSS;
+const uint GROUPS = 256u / VECTORS_ACROSS;
 
-shared uvec4 own[256];
+shared uvec4 of_columns[256];
 #ifdef WITH_ROWS
-shared uint of_rows[ROWS][33];
+// With a place of padding, so that threads side by side, which have a quarter of a row each, read different banks.
+const uint PARTS = 256u / ROWS;
+shared uint of_rows[ROWS][VECTORS_ACROSS + 1u];
+shared uint of_parts[ROWS][PARTS];
 #endif
 
 void main() {
@@ -28,39 +32,45 @@ void main() {
     uint outer = hlx_group() / blocks / down;
     if (outer >= push.outer) return;
     uint first_row = hlx_group() / blocks % down * ROWS;
-    uint lane = gl_LocalInvocationIndex % 32u;
-    uint column = hlx_group() % blocks * COLUMNS + 4u * lane;
+    uint first_column = hlx_group() % blocks * COLUMNS;
+    uint thread = gl_LocalInvocationIndex;
+    uint lane = thread % VECTORS_ACROSS;
+    uint own_row = thread / VECTORS_ACROSS;
     vec4 v[ROWS / GROUPS];
     [[unroll]] for (uint j = 0u; j < ROWS / GROUPS; ++j)
-        v[j] = load(outer, first_row + gl_LocalInvocationIndex / 32u + j * GROUPS, column);
+        v[j] = load(outer, first_row + own_row + j * GROUPS, first_column + 4u * lane);
 #ifndef WITH_ROWS
-    [[unroll]] for (uint j = 0u; j < ROWS / GROUPS; ++j) {
-        uint row = first_row + gl_LocalInvocationIndex / 32u + j * GROUPS;
-        if (!counts(outer, row)) v[j] = vec4(0.0);
-    }
+    [[unroll]] for (uint j = 0u; j < ROWS / GROUPS; ++j)
+        if (!counts(outer, first_row + own_row + j * GROUPS)) v[j] = vec4(0.0);
 #endif
     uvec4 top = uvec4(0u);
     [[unroll]] for (uint j = 0u; j < ROWS / GROUPS; ++j)
         [[unroll]] for (uint c = 0u; c < 4u; ++c) top[c] = max(top[c], hlx_magnitude(v[j][c]));
-    own[gl_LocalInvocationIndex] = top;
+    of_columns[thread] = top;
 #ifdef WITH_ROWS
     [[unroll]] for (uint j = 0u; j < ROWS / GROUPS; ++j) {
         uvec4 of = uvec4(hlx_magnitude(v[j].x), hlx_magnitude(v[j].y), hlx_magnitude(v[j].z), hlx_magnitude(v[j].w));
-        of_rows[gl_LocalInvocationIndex / 32u + j * GROUPS][lane] = max(max(of.x, of.y), max(of.z, of.w));
+        of_rows[own_row + j * GROUPS][lane] = max(max(of.x, of.y), max(of.z, of.w));
     }
 #endif
     barrier();
-#ifdef WITH_ROWS
-    uint row = gl_LocalInvocationIndex - 32u;
-    if (row < ROWS && first_row + row < push.k) {
+    // A thread has one of the columns, and a part of one of the rows.
+    if (thread < COLUMNS && first_column + thread < push.columns) {
         uint largest = 0u;
-        for (uint i = 0u; i < 32u; ++i) largest = max(largest, of_rows[row][i]);
-        atomicMax(tops[at_row_top(outer, first_row + row, hlx_group() % blocks * COLUMNS)], largest);
+        [[unroll]] for (uint i = 0u; i < GROUPS; ++i)
+            largest = max(largest, of_columns[i * VECTORS_ACROSS + thread / 4u][thread % 4u]);
+        atomicMax(tops[at_column_top(outer, first_column + thread, first_row)], largest);
     }
+#ifdef WITH_ROWS
+    const uint OF_PART = VECTORS_ACROSS / PARTS;
+    uint of_part = 0u;
+    [[unroll]] for (uint i = 0u; i < OF_PART; ++i)
+        of_part = max(of_part, of_rows[thread / PARTS][thread % PARTS * OF_PART + i]);
+    of_parts[thread / PARTS][thread % PARTS] = of_part;
+    barrier();
+    if (thread >= ROWS || first_row + thread >= push.k) return;
+    uint largest = 0u;
+    [[unroll]] for (uint i = 0u; i < PARTS; ++i) largest = max(largest, of_parts[thread][i]);
+    atomicMax(tops[at_row_top(outer, first_row + thread, first_column)], largest);
 #endif
-    if (gl_LocalInvocationIndex >= 32u) return;
-    for (uint i = 1u; i < GROUPS; ++i) top = max(top, own[lane + 32u * i]);
-    [[unroll]] for (uint c = 0u; c < 4u; ++c)
-        if (column + c < push.columns)
-            atomicMax(tops[at_column_top(outer, column + c, first_row)], top[c]);
 }

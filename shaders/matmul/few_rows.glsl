@@ -177,52 +177,9 @@ float add_tile(float acc, uint half_idx, uint column, uint row, uint units) {
     }
 
 #ifdef NORMED
-shared float norm_lanes[ROWS * 128u];
-shared float norm_partials[ROWS * 32u];
-shared float norm_eighths[ROWS * 8u];
-shared float rstds[ROWS];
-
-// The rstd of every row, for all threads: the chains' threads are the 128 lanes of a row.
-void norm_rows(uint first_m) {
-    uint thread = gl_LocalInvocationIndex;
-    for (uint row = 0u; row < ROWS && thread >= LOADERS; ++row) {
-        precise float sum = 0.0;
-        uint row_at = min(first_m + row, push.m - 1u) * push.k;
-        // Eight loads are under way together.
-        for (uint first_k = thread - LOADERS; first_k < push.k; first_k += 8u * CHAINS) {
-            precise float x[8];
-            [[unroll]] for (uint i = 0u; i < 8u; ++i)
-                x[i] = a_scalars[row_at + min(first_k + i * CHAINS, push.k - 1u)];
-            [[unroll]] for (uint i = 0u; i < 8u; ++i)
-                if (first_k + i * CHAINS < push.k) sum = hlx_add(sum, hlx_mul(x[i], x[i]));
-        }
-        norm_lanes[row * 128u + thread - LOADERS] = sum;
-    }
-    barrier();
-    for (uint at = thread; at < ROWS * 32u; at += LOADERS + CHAINS) {
-        uint lane = at / 32u * 128u + at % 32u;
-        precise float even = hlx_add(norm_lanes[lane], norm_lanes[lane + 64u]);
-        precise float odd = hlx_add(norm_lanes[lane + 32u], norm_lanes[lane + 96u]);
-        norm_partials[at] = hlx_add(even, odd);
-    }
-    barrier();
-    for (uint at = thread; at < ROWS * 8u; at += LOADERS + CHAINS) {
-        uint first = at / 8u * 32u + at % 8u;
-        precise float even = hlx_add(norm_partials[first], norm_partials[first + 16u]);
-        precise float odd = hlx_add(norm_partials[first + 8u], norm_partials[first + 24u]);
-        norm_eighths[at] = hlx_add(even, odd);
-    }
-    barrier();
-    if (thread < ROWS) {
-        precise float p[8];
-        for (uint i = 0u; i < 8u; ++i) p[i] = norm_eighths[thread * 8u + i];
-        for (uint width = 4u; width > 0u; width >>= 1)
-            for (uint i = 0u; i < width; ++i) p[i] = hlx_add(p[i], p[i + width]);
-        precise float square = hlx_div(hlx_pos0(p[0]), float(push.k));
-        rstds[thread] = hlx_div(1.0, hlx_sqrt(hlx_add(square, push.eps)));
-    }
-    barrier();
-}
+#define NORM_TERMS push.k
+#define NORM_EPS push.eps
+#include "../norm/few_rows.glsl"
 #endif
 
 // An element of A as the chains read it.

@@ -166,7 +166,9 @@ mod integer {
     prepare_rows, prepare_rows_of_activation, prepare_rows_of_gated {
         rows: u32, k: u32, words: u32, matrix_rows: u32, stride: u32
     }
-    product, product_dots, product_few, product_few_dots, product_matrices, product_matrices_words {
+    product, product_dots, product_few, product_few_dots, product_few_fresh, product_few_fresh_dots,
+    product_few_gated, product_few_gated_dots, product_few_normed, product_few_normed_dots, product_matrices,
+    product_matrices_words {
         batch: u32, m: u32, n: u32, units: u32, groups: u32, c_first: u32, c_row: u32, first_group: u32,
         n_groups: u32, b_rows: u32
     }

@@ -84,15 +84,11 @@ fn fused(
     let is_row = x.shape().last() == Some(&x.n_elements());
     let mut both = few_rows(x, norm, &[*gate, *up], is_row)?;
     let (up, gate) = (both.remove(1), both.remove(0));
-    let (weight, bias) = (
-        down.weight.buffer()?,
-        down.bias.map(Tensor::buffer).transpose()?,
-    );
     if kind == Activation::SiLU {
         let up = up.buffer()?;
         let prologue = Some(Prologue::Gated { up: &up });
-        return few_rows_product(&gate, prologue, &weight, bias.as_ref(), residual);
+        return few_rows_product(&gate, prologue, down, residual);
     }
     let gated = gate.activation(kind)?.mul(&up)?;
-    few_rows_product(&gated, None, &weight, bias.as_ref(), residual)
+    few_rows_product(&gated, None, down, residual)
 }

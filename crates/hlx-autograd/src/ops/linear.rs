@@ -1,10 +1,11 @@
 //! The affine map of the last dimension, alone or added to a residual stream.
 
-use hlx_core::{Buffer, Device};
+use hlx_core::{Arithmetic, Buffer, Device};
 use hlx_kernels::KernelTuning;
 use hlx_kernels::product::{End, Epilogue, Incoming, Matrices, Operand, Role, Source, multiply};
 use hlx_kernels::reduce::column_sum;
 
+use super::linears::few_rows_product;
 use super::weight_gradient::WeightGradient;
 use crate::graph::saved::Saved;
 use crate::{Backward, Batch, DType, Gradient, Input, Result, Samples, Tensor};
@@ -102,6 +103,12 @@ impl<'a> Affine<'a> {
         x.product_operand(Role::Signal, of, || x.buffer())
     }
 
+    /// The weight as products read it.
+    pub(super) fn operand(&self) -> Result<Operand> {
+        let (weight, of) = (self.weight, Matrices::rows(1, self.n, self.k));
+        weight.product_operand(Role::Weight, of, || weight.buffer())
+    }
+
     /// Computes y = x Wᵀ + bias, and what follows it.
     pub fn forward(
         &self,
@@ -111,8 +118,7 @@ impl<'a> Affine<'a> {
         epilogue: Epilogue<'_>,
     ) -> Result<()> {
         let bias = self.bias.map(Tensor::buffer).transpose()?;
-        let (weight, of) = (self.weight, Matrices::rows(1, self.n, self.k));
-        let weight = weight.product_operand(Role::Weight, of, || weight.buffer())?;
+        let weight = self.operand()?;
         let end = End {
             bias: bias.as_ref(),
             epilogue,
@@ -264,6 +270,10 @@ impl Tensor {
         let map = Affine::new(op, ["weight", "bias"], parameters, self, k)?;
         let shape = map.output_shape(op, self, residual)?;
         let device = self.device();
+        if device.arithmetic() == Arithmetic::Integer && self.is_fused(None, &[map], residual) {
+            // The product makes the digits of so few rows itself.
+            return few_rows_product(self, None, &map, residual);
+        }
         let y = device.alloc_shape(&[rows, map.n])?;
         let around = residual.map(Tensor::buffer).transpose()?;
         let x = map.rows(self, rows)?;

@@ -1,9 +1,9 @@
 //! Several affine maps of one input, which an RMS norm may come before.
 
-use hlx_core::Buffer;
-use hlx_kernels::product::{FloatProduct, MatMul, Prologue, can_fuse};
+use hlx_core::{Arithmetic, Buffer};
+use hlx_kernels::product::{Matrices, Operand, Prologue, can_fuse, multiply_few};
 
-use super::linear::{Affine, residual_epilogue, samples_behind};
+use super::linear::{Affine, samples_behind};
 use crate::graph::tape::wants_gradient;
 use crate::{Result, Tensor};
 
@@ -89,15 +89,16 @@ pub(super) fn few_rows(
     let gain = norm.map(|(gain, _)| gain.buffer()).transpose()?;
     let gain = gain.as_ref().zip(norm);
     let prologue = gain.map(|(gain, (_, eps))| Prologue::RmsNorm { gain, eps });
+    // Digits of several weights do not lie side by side.
+    let joined = joined && x.device().arithmetic() != Arithmetic::Integer;
     let window = if joined { side_by_side(maps)? } else { None };
     let Some(weights) = window else {
-        let product = |map: &Affine<'_>| {
-            let bias = map.bias.map(Tensor::buffer).transpose()?;
-            few_rows_product(x, prologue, &map.weight.buffer()?, bias.as_ref(), None)
-        };
+        let product = |map: &Affine<'_>| few_rows_product(x, prologue, map, None);
         return maps.iter().map(product).collect();
     };
-    let all = few_rows_product(x, prologue, &weights, None, None)?;
+    let k = x.shape()[x.rank() - 1];
+    let of = Matrices::rows(1, weights.len() / k, k);
+    let all = multiplied(x, prologue, &Operand::Floats(weights, of), None, None)?;
     let mut first = 0;
     let parts = maps.iter().map(|map| {
         first += map.n;
@@ -125,33 +126,32 @@ fn side_by_side(maps: &[Affine<'_>]) -> Result<Option<Buffer>> {
     Ok(Some(window))
 }
 
-/// The product of what the prologue makes of few rows with a weight \[N, K\], from a bias on, added to a residual.
+/// What the prologue makes of few rows, through a map, added to a residual.
 pub(super) fn few_rows_product(
     x: &Tensor,
     prologue: Option<Prologue<'_>>,
-    weight: &Buffer,
-    bias: Option<&Buffer>,
+    map: &Affine<'_>,
     residual: Option<&Tensor>,
+) -> Result<Tensor> {
+    let bias = map.bias.map(Tensor::buffer).transpose()?;
+    let added = residual.map(Tensor::buffer).transpose()?;
+    multiplied(x, prologue, &map.operand()?, bias.as_ref(), added.as_ref())
+}
+
+fn multiplied(
+    x: &Tensor,
+    prologue: Option<Prologue<'_>>,
+    weight: &Operand,
+    bias: Option<&Buffer>,
+    added: Option<&Buffer>,
 ) -> Result<Tensor> {
     let device = x.device();
     let mut shape = x.shape().to_vec();
     let last = shape.len() - 1;
-    let k = shape[last];
-    let (rows, n) = (x.n_elements() / k, weight.len() / k);
-    shape[last] = n;
-    let y = device.alloc_shape(&[rows, n])?;
-    let around = residual.map(Tensor::buffer).transpose()?;
-    let sizes = MatMul {
-        trans_b: true,
-        ..MatMul::new(rows, n, k)
-    };
-    FloatProduct {
-        bias,
-        prologue,
-        epilogue: residual_epilogue(around.as_ref()),
-        ..FloatProduct::new([&x.buffer()?, weight], &y, sizes)
-    }
-    .run(device)?;
+    let rows = x.n_elements() / shape[last];
+    shape[last] = weight.vectors();
+    let y = device.alloc_shape(&[rows, shape[last]])?;
+    multiply_few(device, (&x.buffer()?, prologue), weight, (bias, added), &y)?;
     let y = Tensor::from_buffer(device, y, &shape)?;
     Ok(y.with_samples_of(samples_behind(x)))
 }

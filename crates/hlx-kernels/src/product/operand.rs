@@ -8,10 +8,10 @@ use std::cell::OnceCell;
 
 use hlx_core::{Arithmetic, Buffer, Device};
 
-use super::floats::{Epilogue, FloatProduct, widened};
+use super::floats::{Epilogue, FloatProduct, Prologue, widened};
 use super::formats::Format;
 use super::quantised::{
-    Beside, Digits, IntegerProduct, Preparation, Prepared, Source, integer_product,
+    Beside, Digits, FewRows, IntegerProduct, Preparation, Prepared, Source, integer_product,
 };
 use super::role::Role;
 use super::shape::MatMul;
@@ -125,6 +125,11 @@ impl Operand {
         }
     }
 
+    /// The vectors of all its matrices.
+    pub fn vectors(&self) -> usize {
+        self.of().outer * self.of().vectors
+    }
+
     fn of(&self) -> Matrices {
         match self {
             Self::Floats(_, of) | Self::Quantised(_, of) => *of,
@@ -150,10 +155,9 @@ pub fn takes_norm(device: &Device, [rows, columns]: [usize; 2]) -> bool {
     format.is_some_and(|format| (format.digits)(Role::Signal) == Digits::Two)
 }
 
-/// Whether a product of so few rows takes the norm or the gate before it into its launch
-/// ([`FloatProduct::prologue`]).
+/// Whether a product of so few rows takes the norm or the gate before it into its launch ([`multiply_few`]).
 pub fn can_fuse(device: &Device, rows: usize) -> bool {
-    !quantises(device) && rows <= KernelTuning::of(device).products.prologue_up_to
+    rows <= KernelTuning::of(device).products.prologue_up_to
 }
 
 /// A handle of the device whose products are of floats, for values that stay whatever a step is computed in.
@@ -249,6 +253,48 @@ pub fn multiply(device: &Device, [a, b]: [&Operand; 2], end: End<'_>, c: &Buffer
             let reason = "one operand is quantised and the other is not".to_owned();
             Err(KernelError::argument(NAME)(reason))
         }
+    }
+}
+
+/// Computes `C = f(x) W^T + bias + r` of few rows x, f32 \[m, k\], and a weight of n vectors of k terms, where the prologue says
+/// what f is: with the bits of the launches that come before and behind the product.
+///
+/// # Errors
+/// If a buffer has another type or length, the weight other matrices, and if a launch fails.
+pub fn multiply_few(
+    device: &Device,
+    (x, prologue): (&Buffer, Option<Prologue<'_>>),
+    weight: &Operand,
+    (bias, added): (Option<&Buffer>, Option<&Buffer>),
+    c: &Buffer,
+) -> Result<()> {
+    let of = weight.of();
+    check_that!(NAME, of.outer == 1 && !of.transposed && of.terms > 0 =>
+        "{of:?}, expected the rows of one matrix")?;
+    let m = x.len() / of.terms;
+    match weight {
+        Operand::Floats(weight, _) => {
+            let shape = MatMul {
+                trans_b: true,
+                ..MatMul::new(m, of.vectors, of.terms)
+            };
+            FloatProduct {
+                bias,
+                prologue,
+                epilogue: added.map_or(Epilogue::None, Epilogue::Add),
+                ..FloatProduct::new([x, weight], c, shape)
+            }
+            .run(device)
+        }
+        Operand::Quantised(weight, _) => FewRows {
+            x,
+            prologue,
+            weight,
+            bias,
+            added,
+            m,
+        }
+        .run(device, c),
     }
 }
 

@@ -30,7 +30,7 @@ pub enum Prologue<'a> {
 
 impl<'a> Prologue<'a> {
     /// The buffer that it reads beside A.
-    pub(super) fn operand(&self) -> &'a Buffer {
+    pub(in crate::product) fn operand(&self) -> &'a Buffer {
         match self {
             Self::RmsNorm { gain, .. } => gain,
             Self::Gated { up } => up,
@@ -63,7 +63,7 @@ impl<'a> Prologue<'a> {
         }
     }
 
-    pub(super) fn check(&self, shape: &MatMul) -> Result<()> {
+    pub(in crate::product) fn check(&self, shape: &MatMul) -> Result<()> {
         check_that!(NAME, shape.batch == 1 && !shape.trans_a =>
             "{shape:?} has a prologue, expected one product of a plain A")?;
         match self {
@@ -73,7 +73,7 @@ impl<'a> Prologue<'a> {
     }
 
     /// A after launches of its own.
-    pub(super) fn separately(&self, device: &Device, a: &Buffer, s: &MatMul) -> Result<Buffer> {
+    pub(in crate::product) fn separately(&self, device: &Device, a: &Buffer, s: &MatMul) -> Result<Buffer> {
         let prepared = device.alloc(a.len())?;
         match self {
             Self::RmsNorm { gain, eps } => {

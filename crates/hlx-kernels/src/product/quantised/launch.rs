@@ -3,22 +3,19 @@
 use bytemuck::cast_slice;
 use hlx_core::{Binding, Buffer, Device, IntegerPath, MatrixShape, Shader, as_u32};
 
-use super::cpu;
 use super::prepare::Prepared;
 use super::shape::{Bounded, Bounds, IntegerProduct};
+use super::{cpu, few_rows};
 use crate::Result;
 use crate::kernel::{Kernel, PushConstants};
 use crate::product::tiles::time_of_fullest;
 use crate::tuning::KernelTuning;
 
 shader!(integer::{
-    product as plain_shader, product_few as few_shader, product_few_dots as few_dots_shader,
-    product_dots as dots_shader, product_matrices as matrices_shader,
+    product as plain_shader, product_dots as dots_shader, product_matrices as matrices_shader,
     product_matrices_words as narrow_shader,
 });
 
-/// Rows of A at most for which a shader of its own reads B from end to end, four of them a workgroup.
-const FEW_ROWS: usize = 16;
 /// How a workgroup's tile is cut among its subgroups.
 #[derive(Clone, Copy)]
 struct MatrixTile {
@@ -84,37 +81,56 @@ impl MatrixTile {
     }
 }
 
-/// The shader of a product, the rows and columns of its tile, and its matrices with their tile.
-type Chosen = (
-    &'static Shader,
-    [usize; 2],
-    Option<(MatrixShape, MatrixTile)>,
-);
+/// The shader of a product.
+pub(super) struct Chosen {
+    pub shader: &'static Shader,
+    /// Rows and columns of C of a workgroup.
+    pub tile: [usize; 2],
+    /// Constants of its own.
+    pub constants: Vec<(u32, u32)>,
+}
 
-fn shader_of(device: &Device, s: &IntegerProduct, is_bounded: bool) -> Chosen {
-    let path = KernelTuning::of(device).products.integers;
-    if s.m <= FEW_ROWS {
-        // Matrices would be mostly empty.
-        let dots =
-            path != IntegerPath::Plain && device.integer_paths().contains(&IntegerPath::Dots);
-        let shader = match dots {
-            true => &few_dots_shader::SHADER,
-            false => &few_shader::SHADER,
+impl Chosen {
+    fn of(device: &Device, s: &IntegerProduct, bounded: Option<Bounded>) -> Self {
+        let plain = |shader, tile| Self {
+            shader,
+            tile,
+            constants: Vec::new(),
         };
-        return (shader, [4, 16], None);
-    }
-    match path {
-        IntegerPath::Plain => (&plain_shader::SHADER, [16, 64], None),
-        IntegerPath::Dots => (&dots_shader::SHADER, [64, 64], None),
-        IntegerPath::Matrices(shape) if shape.is_narrow() => {
-            let tile = NARROW_TILE;
-            (&narrow_shader::SHADER, tile.size, Some((shape, tile)))
+        if s.m <= few_rows::MOST {
+            // Matrices would be mostly empty.
+            return few_rows::chosen(device, s, bounded);
         }
-        IntegerPath::Matrices(shape) => {
-            let tile = MatrixTile::choose(device, s, is_bounded);
-            (&matrices_shader::SHADER, tile.size, Some((shape, tile)))
+        let (shape, tile) = match KernelTuning::of(device).products.integers {
+            IntegerPath::Plain => return plain(&plain_shader::SHADER, [16, 64]),
+            IntegerPath::Dots => return plain(&dots_shader::SHADER, [64, 64]),
+            IntegerPath::Matrices(shape) if shape.is_narrow() => (shape, NARROW_TILE),
+            IntegerPath::Matrices(shape) => {
+                (shape, MatrixTile::choose(device, s, bounded.is_some()))
+            }
+        };
+        let shader = match shape.is_narrow() {
+            true => &narrow_shader::SHADER,
+            false => &matrices_shader::SHADER,
+        };
+        Self {
+            constants: tile.constants(shape).collect(),
+            ..plain(shader, tile.size)
         }
     }
+}
+
+/// The push constants of a product with this B, of so many different Bs and a range of groups.
+pub(super) fn push(
+    s: &IntegerProduct,
+    groups: usize,
+    [first_group, n_groups]: [usize; 2],
+    b: &Prepared,
+) -> PushConstants {
+    let [c_first, c_row] = s.place();
+    push!(plain_shader =>
+        batch: s.batch, m: s.m, n: s.n, units: s.padded() / 16, groups, c_first, c_row, first_group, n_groups,
+        b_rows: b.of.rows)
 }
 
 /// A checked product. With `shape.accumulate`, which is for operands of one piece, results are added to what C holds.
@@ -140,21 +156,16 @@ impl Call<'_> {
     }
 
     fn push(&self) -> PushConstants {
-        let s = &self.shape;
-        let [c_first, c_row] = s.place();
         // By terms every product has the same rows of B.
         let groups = match self.bounded() {
             Some(Bounded::Terms) => 1,
-            _ => s.n_groups(),
+            _ => self.shape.n_groups(),
         };
-        let [first_group, n_groups] = self.range();
-        push!(plain_shader =>
-            batch: s.batch, m: s.m, n: s.n, units: s.padded() / 16, groups, c_first, c_row, first_group, n_groups,
-            b_rows: self.operands[1].of.rows)
+        push(&self.shape, groups, self.range(), self.operands[1])
     }
 
     /// The shaders' constants, in the order of their numbers.
-    fn constants(&self, matrices: Option<(MatrixShape, MatrixTile)>) -> Vec<(u32, u32)> {
+    fn constants(&self, of_shader: &[(u32, u32)]) -> Vec<(u32, u32)> {
         let (s, has_bias) = (&self.shape, self.bias.is_some());
         let [c_first, c_row] = s.place();
         // Transposed, only biases begin at multiples of n.
@@ -171,11 +182,10 @@ impl Call<'_> {
             u32::from(vectors),
             self.operands[0].of.piece as u32,
         ];
-        let matrices = matrices.map(|(shape, tile)| tile.constants(shape));
         let [a, b] = self.operands.map(|operand| operand.of.in_pieces());
         (0..)
             .zip(first)
-            .chain(matrices.into_iter().flatten())
+            .chain(of_shader.iter().copied())
             .chain(constants!(8: s.transposed, bounded))
             .chain([(15, a), (16, b)])
             .collect()
@@ -198,15 +208,16 @@ impl Call<'_> {
     pub fn launch(&self, device: &Device, c: &Buffer) -> Result<()> {
         let (s, [a, b]) = (self.shape, self.operands);
         let (bounded, range) = (self.bounded(), self.range());
-        let (shader, [rows, columns], matrices) = shader_of(device, &s, bounded.is_some());
+        let chosen = Chosen::of(device, &s, bounded);
+        let [rows, columns] = chosen.tile;
         // How many terms are a group's is not known here: an equal share.
         let (tiles, shares) = match bounded {
             Some(Bounded::Rows) => (s.m / rows + range[1].min(s.m), 1),
             Some(Bounded::Terms) => (s.m.div_ceil(rows), range[1].max(1)),
             None => (s.m.div_ceil(rows), 1),
         };
-        let constants = self.constants(matrices);
-        let kernel = Kernel::new("integer_product", shader)
+        let constants = self.constants(&chosen.constants);
+        let kernel = Kernel::new("integer_product", chosen.shader)
             .constants(&constants)
             .reads([&a.digits, &a.exponents, &b.digits, &b.exponents])
             .reads_if(self.bias)

@@ -11,6 +11,7 @@
 //! with a NaN or an infinity gives NaN. Below 2^-126 a piece's result is +0, above the largest float an infinity.
 
 mod cpu;
+mod few_rows;
 mod launch;
 mod prepare;
 mod product;
@@ -23,6 +24,7 @@ use hlx_core::Device;
 
 use crate::tuning::KernelTuning;
 
+pub(crate) use few_rows::FewRows;
 pub(crate) use launch::Call;
 pub use prepare::{
     Beside, Preparation, Prepared, Source, prepare, prepare_norm, prepare_rows_and_columns,

@@ -1,6 +1,7 @@
 //! Every device against the definition in f64 and 64-bit integers.
 
 pub mod definition;
+mod few_rows;
 mod placed;
 
 use super::*;
