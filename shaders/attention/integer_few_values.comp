@@ -2,14 +2,18 @@
 //   m' = max(m, tops[r, b]), c = exp(m - m'), p_j = exp(scores[r, j] - m'), L their sum by halves, u_j = p_j 2^-e_v(j)
 //   as integers with two digits of the block: l = fma(l, c, L), o = fma(o, c, product(sum_j u_j v[j]))
 //   o[r] = o / l; stats = (m, 1 / l); zeros where r sees no key. o: [B, T, H, D]; stats: [B, H, T, 2].
-// A workgroup has 16 columns of up to four rows of a key head, and takes 16 blocks of keys at a time: four threads make the
-// weights of a block of a row, one sums four columns of it, and one adds a column's blocks in order.
+// A workgroup has some columns of up to four rows of a key head, and takes 16 blocks of keys at a time: four threads make the
+// weights of a block of a row, one sums four columns of it, and one adds a column's blocks in order. What a thread loads, it loads
+// at once, before anything waits for it.
 #define PAGES_SLOT 6
 #include "integer_few.glsl"
 
 #define ROWS 4u
 #define ROUND 16u
-#define COLUMNS 16u
+// Keys whose values a thread loads at a time.
+#define AHEAD 16u
+// 16, 32 or 64.
+layout(constant_id = 9) const uint COLUMNS = 16;
 #define WORDS_OF_COLUMNS (COLUMNS / 4u)
 #define PARTS 4u
 #define OWN (BLOCK / PARTS)
@@ -24,7 +28,9 @@ layout(set = 0, binding = 5) writeonly restrict buffer Stats { float stats[]; };
 
 // The keys that each row sees.
 shared uvec2 seen[ROWS];
-// Of each row and block of a round: m, c, L, and the factors of the weights' exponent.
+// Of each row and block of a round: the largest score, m before and behind it, c, L, and the factors of the weights' exponent.
+shared float largest[ROWS * ROUND];
+shared float before[ROWS * ROUND];
 shared float maxima[ROWS * ROUND];
 shared float corrections[ROWS * ROUND];
 shared float block_sums[ROWS * ROUND];
@@ -65,37 +71,47 @@ void main() {
     precise float l = 0.0;
     precise float sum = 0.0;
     [[dont_unroll]] for (uint block0 = begin; block0 < end; block0 += ROUND) {
-        if (thread < n)
-            for (uint b = 0u; b < ROUND; ++b) {
-                uint at = thread * ROUND + b;
-                corrections[at] = 1.0;
-                if (sees_block(thread, block0 + b)) {
-                    precise float now = hlx_max(m, tops[blocks_at + thread * BLOCKS + block0 + b]);
-                    corrections[at] = exp_below(hlx_sub(m, now));
-                    m = now;
-                }
-                maxima[at] = m;
-            }
-        barrier();
         uint pair = thread / PARTS;
         uint part = thread % PARTS;
         uint row = pair / ROUND;
         uint block = block0 + pair % ROUND;
         bool weighs = row < n && sees_block(min(row, n - 1u), block);
+        precise float own_scores[OWN];
+        int exponents[OWN];
+        if (weighs) {
+            uint first_key = block_row(sample_idx, key_head, block * BLOCK);
+            uint last = push.keys - 1u - block * BLOCK;
+            [[unroll]] for (uint i = 0u; i < OWN; ++i) {
+                uint in_block = part + PARTS * i;
+                own_scores[i] = scores[(blocks_at + row * BLOCKS + block) * BLOCK + in_block];
+                exponents[i] = int(v[behind + first_key + min(in_block, last)]);
+            }
+        }
+        bool joins = thread < n * ROUND && sees_block(min(thread / ROUND, n - 1u), block0 + thread % ROUND);
+        if (thread < n * ROUND)
+            largest[thread] = joins ? tops[blocks_at + thread / ROUND * BLOCKS + block0 + thread % ROUND] : NOTHING;
+        barrier();
+        if (thread < n)
+            for (uint b = 0u; b < ROUND; ++b) {
+                uint at = thread * ROUND + b;
+                before[at] = m;
+                m = hlx_max(m, largest[at]);
+                maxima[at] = m;
+            }
+        barrier();
+        if (thread < n * ROUND)
+            corrections[thread] = joins ? exp_below(hlx_sub(before[thread], maxima[thread])) : 1.0;
         precise float u[OWN];
         if (weighs) {
             // Keys part, part + 4, ..: their sums by halves stay within the thread down to 4.
             precise float halves[OWN];
             uint top = 0u;
-            uint first_key = block_row(sample_idx, key_head, block * BLOCK);
             [[dont_unroll]] for (uint i = 0u; i < OWN; ++i) {
-                uint in_block = part + PARTS * i;
-                uint key = block * BLOCK + in_block;
+                uint key = block * BLOCK + part + PARTS * i;
                 bool sees = key >= seen[row].x && key < seen[row].y;
-                precise float s = scores[(blocks_at + row * BLOCKS + block) * BLOCK + part + PARTS * i];
-                precise float p = sees ? exp_below(hlx_sub(s, maxima[pair])) : 0.0;
+                precise float p = sees ? exp_below(hlx_sub(own_scores[i], maxima[pair])) : 0.0;
                 halves[i] = p;
-                u[i] = sees ? folded(p, FACTORS(v, behind, first_key + in_block)) : 0.0;
+                u[i] = sees ? folded(p, hlx_factors(exponents[i])) : 0.0;
                 top = max(top, hlx_magnitude(u[i]));
             }
             [[dont_unroll]] for (uint half_n = OWN / 2u; half_n > 0u; half_n /= 2u)
@@ -127,10 +143,14 @@ void main() {
             if (!sees_block(own / ROUND, own_block)) continue;
             ivec4 total = ivec4(0);
             uint first_key = block_row(sample_idx, key_head, own_block * BLOCK);
-            uint last_key = first_key + push.keys - 1u - own_block * BLOCK;
-            [[dont_unroll]] for (uint j = 0u; j < BLOCK; ++j) {
-                uint key = min(first_key + j, last_key);
-                total += integers[own * BLOCK + j] * digits_of(v[key * WORDS + first_d / 4u + word]);
+            uint last = push.keys - 1u - own_block * BLOCK;
+            uint own_word = min(first_d / 4u + word, WORDS - 1u);
+            [[dont_unroll]] for (uint j = 0u; j < BLOCK; j += AHEAD) {
+                uint words[AHEAD];
+                [[unroll]] for (uint i = 0u; i < AHEAD; ++i)
+                    words[i] = v[(first_key + min(j + i, last)) * WORDS + own_word];
+                [[unroll]] for (uint i = 0u; i < AHEAD; ++i)
+                    total += integers[own * BLOCK + j + i] * digits_of(words[i]);
             }
             for (uint i = 0u; i < 4u; ++i) {
                 precise float product = hlx_pos0(folded(float_of_sum(total[i]), factors[own]));
@@ -145,8 +165,6 @@ void main() {
                 sum = hlx_fma(sum, corrections[own], products[own * COLUMNS + thread % COLUMNS]);
                 l = hlx_fma(l, corrections[own], block_sums[own]);
             }
-        // (The last round's maxima are read behind the loop.)
-        if (block0 + ROUND < end) barrier();
     }
 
     uint row = thread / COLUMNS;

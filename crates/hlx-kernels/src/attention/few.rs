@@ -14,13 +14,12 @@ use super::pages::{self, Pages, Table};
 use super::sizes::Placed;
 use crate::Result;
 use crate::kernel::{Kernel, PushConstants};
+use crate::tuning::KernelTuning;
 
 shader!(attention::{few_queries_scores, few_queries_values, integer_few_scores, integer_few_values});
 
 /// Rows of a workgroup that computes scores.
 const SCORE_ROWS: usize = 8;
-/// Columns of a workgroup that sums values.
-const VALUE_COLUMNS: usize = 16;
 
 /// The two kernels of an arithmetic.
 pub struct Few {
@@ -28,6 +27,8 @@ pub struct Few {
     shaders: [&'static Shader; 2],
     /// Rows of a workgroup that sums values.
     value_rows: usize,
+    /// Its columns, from the most that its shader takes: each workgroup weighs all keys for itself.
+    value_columns: &'static [usize],
     /// The CPU device takes the kernels of rows.
     on_gpu_alone: bool,
 }
@@ -39,6 +40,7 @@ pub const OF_FLOATS: Few = Few {
     ],
     shaders: [&few_queries_scores::SHADER, &few_queries_values::SHADER],
     value_rows: 8,
+    value_columns: &[16],
     on_gpu_alone: false,
 };
 pub const OF_INTEGERS: Few = Few {
@@ -48,10 +50,15 @@ pub const OF_INTEGERS: Few = Few {
     ],
     shaders: [&integer_few_scores::SHADER, &integer_few_values::SHADER],
     value_rows: 4,
+    value_columns: &[64, 32, 16],
     on_gpu_alone: true,
 };
 
 impl Few {
+    fn takes_columns(&self) -> bool {
+        self.value_columns.len() > 1
+    }
+
     /// Computes `o` and `stats` of the operands' words, whose queries' documents begin at key 0; no weights are dropped.
     pub fn forward(
         &self,
@@ -97,17 +104,21 @@ impl Few {
                 cpu::scores(inputs, scores, tops);
             },
         )?;
+        let row_tiles = key_heads * rows.n.div_ceil(self.value_rows);
+        let groups = |columns: usize| row_tiles * of.head_width.div_ceil(columns);
+        let full = KernelTuning::of(device).attention.full_groups;
+        let mut columns = self.value_columns.iter().copied();
+        let columns = columns.find(|&columns| groups(columns) >= full).unwrap_or(16);
         let kernel = Kernel::new(of_values, self.shaders[1])
             .constants(constants)
+            .constants(self.takes_columns().then_some((9, columns as u32)).as_slice())
             .constants(pages::constants(pages))
             .reads([v, ranges, &scores, &tops])
             .write("o", o, of.output_len())?
             .write("stats", stats, [2, of.all_queries()])?
             .reads_if(table)
             .flops(of.flops(1));
-        let column_tiles = of.head_width.div_ceil(VALUE_COLUMNS);
-        let groups = key_heads * rows.n.div_ceil(self.value_rows) * column_tiles;
-        kernel.launch(device, block, groups, move |read, [o, stats]| {
+        kernel.launch(device, block, groups(columns), move |read, [o, stats]| {
             let [v, ranges, scores, tops, table] = read;
             let table = Table::new(table, is_paged, of.keys);
             let operands = Operands::floats([&[], &[], v], &placed, &[]).in_pages(table);
