@@ -23,6 +23,7 @@ void store(uint kind, uint at, uint word) {
 }
 
 void main() {
+    share_turns();
     Line own = own_line();
     precise float rstd = rstd_of(own);
     uint line = gl_LocalInvocationID.x / 32u;

@@ -1,7 +1,7 @@
 // The columns of matrices as integers, as row_digits.glsl has rows: x: [outer, k, columns]; tops: the largest
 // magnitudes (tops.glsl); digits: outer columns rows of words, zeros past k; exponents: [outer columns, pieces]. With
 // WITH_ROWS also the rows: row_digits: outer k rows of row_words, row_exponents: [outer k, row pieces]. A workgroup has
-// tiles of 128 rows and 32 columns, or of 32 and 128, which shared memory transposes: one, or all of short columns, whose largest magnitudes it
+// tiles of 128 rows and 32 columns, which shared memory transposes: one, or all of short columns, whose largest magnitudes it
 // finds by itself.
 #ifdef WITH_ROWS
 #define SOURCE_BINDING 6

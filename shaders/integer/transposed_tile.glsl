@@ -1,21 +1,14 @@
-// A workgroup's tile of integers, which shared memory transposes into rows of digits. A shader declares the buffer `digits`,
-// push.columns and push.words.
+// A workgroup's tile of integers of 32 columns, which shared memory transposes into rows of digits. A shader declares the buffer
+// `digits`, push.columns and push.words.
 layout(constant_id = 0) const bool WIDE = false;
 
-// Columns of the tile, 32 or 128.
-layout(constant_id = 17) const uint COLUMNS = 32u;
+const uint COLUMNS = 32u;
 // Words of a column of the tile: a thread has one of four columns.
-const uint WORDS = 1024u / COLUMNS;
+const uint WORDS = 32u;
 const uint STRIDE = WORDS + 1u;
-// Threads that store side by side have every fourth column: of 128 they lie behind each other.
-const uint FOURTH = COLUMNS == 32u ? STRIDE : COLUMNS / 4u * STRIDE + 8u;
-const uint NEXT = COLUMNS == 32u ? 4u * STRIDE : STRIDE;
-const uint PLANE = 4u * (COLUMNS / 4u * STRIDE + 8u);
 const uint PLANES = WIDE ? 2u : 1u;
 
-shared uint tile[2u * PLANE];
-
-uint place_of(uint column, uint word) { return column % 4u * FOURTH + column / 4u * NEXT + word; }
+shared uint tile[2u * COLUMNS * STRIDE];
 
 // Declares the first of a thread's four columns, and its word of each.
 #define DECLARE_OWN \
@@ -24,9 +17,9 @@ uint place_of(uint column, uint word) { return column % 4u * FOURTH + column / 4
 
 // Keeps the four integers of a thread's column c.
 #define KEEP_DIGITS(q, c) \
-    uint to = place_of(own + c, own_word); \
+    uint to = (own + c) * STRIDE + own_word; \
     tile[to] = WIDE ? hlx_upper_digits(q) : hlx_lower_digits(q); \
-    if (WIDE) tile[PLANE + to] = hlx_lower_digits(q);
+    if (WIDE) tile[COLUMNS * STRIDE + to] = hlx_lower_digits(q);
 
 // Stores the tile, of the columns from first_column on and their words from first_word on: a column is a row of digits, of which
 // there are n_rows. In pieces threads side by side have neighbouring columns, else neighbouring words.
@@ -37,9 +30,7 @@ uint place_of(uint column, uint word) { return column % 4u * FOURTH + column / 4
         uint of_line = in_pieces ? at / 64u % (WORDS / 4u) * 4u + at % 4u : at % WORDS; \
         uint column = first_column + line % COLUMNS; \
         uint word = first_word + of_line; \
-        uint plane = line / COLUMNS; \
+        uint plane = line / COLUMNS * hlx_plane(n_rows, push.words, in_pieces); \
         if (column < push.columns && word < push.words) \
-            digits[plane * hlx_plane(n_rows, push.words, in_pieces) + \
-                   hlx_word_at(row, word, PLANES, n_rows, push.words, in_pieces)] = \
-                tile[plane * PLANE + place_of(line % COLUMNS, of_line)]; \
+            digits[plane + hlx_word_at(row, word, PLANES, n_rows, push.words, in_pieces)] = tile[line * STRIDE + of_line]; \
     }

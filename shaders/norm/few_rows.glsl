@@ -11,18 +11,22 @@ shared float rstds[ROWS];
 // The rstd of every row, for all threads: the upper half of them are the lanes of a row.
 void norm_rows(uint first_m) {
     uint thread = gl_LocalInvocationIndex;
-    for (uint row = 0u; row < ROWS && thread >= NORM_LANES; ++row) {
-        precise float sum = 0.0;
-        uint row_at = min(first_m + row, push.m - 1u) * NORM_TERMS;
-        // Eight loads are under way together.
+    if (thread >= NORM_LANES) {
+        precise float sums[ROWS];
+        [[unroll]] for (uint row = 0u; row < ROWS; ++row) sums[row] = 0.0;
+        // Eight loads of each row are under way together.
         for (uint first_k = thread - NORM_LANES; first_k < NORM_TERMS; first_k += 8u * NORM_LANES) {
-            precise float x[8];
-            [[unroll]] for (uint i = 0u; i < 8u; ++i)
-                x[i] = a_scalars[row_at + min(first_k + i * NORM_LANES, NORM_TERMS - 1u)];
-            [[unroll]] for (uint i = 0u; i < 8u; ++i)
-                if (first_k + i * NORM_LANES < NORM_TERMS) sum = hlx_add(sum, hlx_mul(x[i], x[i]));
+            precise float x[ROWS][8];
+            [[unroll]] for (uint row = 0u; row < ROWS; ++row)
+                [[unroll]] for (uint i = 0u; i < 8u; ++i)
+                    x[row][i] = a_scalars[min(first_m + row, push.m - 1u) * NORM_TERMS +
+                                          min(first_k + i * NORM_LANES, NORM_TERMS - 1u)];
+            [[unroll]] for (uint row = 0u; row < ROWS; ++row)
+                [[unroll]] for (uint i = 0u; i < 8u; ++i)
+                    if (first_k + i * NORM_LANES < NORM_TERMS)
+                        sums[row] = hlx_add(sums[row], hlx_mul(x[row][i], x[row][i]));
         }
-        norm_lanes[row * NORM_LANES + thread - NORM_LANES] = sum;
+        [[unroll]] for (uint row = 0u; row < ROWS; ++row) norm_lanes[row * NORM_LANES + thread - NORM_LANES] = sums[row];
     }
     barrier();
     for (uint at = thread; at < ROWS * 32u; at += NORM_THREADS) {

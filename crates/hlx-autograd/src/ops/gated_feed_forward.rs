@@ -1,7 +1,7 @@
 //! The gated feed-forward network: two affine maps of the input, multiplied, and one of their product.
 
 use hlx_kernels::activation::Activation;
-use hlx_kernels::product::Prologue;
+use hlx_kernels::product::{Matrices, Operand, Prologue, Role, Source};
 
 use super::linear::Affine;
 use super::linears::{check_gain, few_rows, few_rows_product};
@@ -61,6 +61,9 @@ impl Tensor {
         if self.is_fused(norm, &all, residual) {
             return fused(self, norm, &all, kind, residual);
         }
+        if self.makes_digits(norm, &all, residual) {
+            return by_digits(self, norm, &all, kind, residual);
+        }
         let x = self.normalised(norm)?;
         let up = x.linear(of_up.0, of_up.1)?;
         let gate = x.linear(of_gate.0, of_gate.1)?;
@@ -70,6 +73,28 @@ impl Tensor {
             None => hidden.linear(of_down.0, of_down.1),
         }
     }
+}
+
+/// The network whose products read digits: of the norm for gate and up, and of the gate for down, without their floats.
+fn by_digits(
+    x: &Tensor,
+    norm: Option<(&Tensor, f32)>,
+    [gate, up, down]: &[Affine<'_>; 3],
+    kind: Activation,
+    residual: Option<&Tensor>,
+) -> Result<Tensor> {
+    let signal = x.signal(norm)?;
+    let up = x.mapped(up, &signal, None)?;
+    let gate = x.mapped(gate, &signal, None)?;
+    let (columns, gate_values, up_values) = (down.k, gate.buffer()?, up.buffer()?);
+    let source = Source::Gated {
+        kind,
+        x: &gate_values,
+        up: &up_values,
+    };
+    let of = Matrices::rows(1, gate.n_elements() / columns, columns);
+    let hidden = Operand::new(x.device(), Role::Signal, source, of)?;
+    gate.mapped(down, &hidden, residual)
 }
 
 /// The network of few rows: the norm within the products of gate and up, and of SwiGLU the gate within that of down.

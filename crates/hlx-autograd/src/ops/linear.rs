@@ -15,7 +15,7 @@ use crate::{Backward, Batch, DType, Gradient, Input, Result, Samples, Tensor};
 pub(super) struct Affine<'a> {
     pub weight: &'a Tensor,
     pub bias: Option<&'a Tensor>,
-    k: usize,
+    pub k: usize,
     pub n: usize,
 }
 

@@ -1,9 +1,10 @@
 //! Several affine maps of one input, which an RMS norm may come before.
 
 use hlx_core::{Arithmetic, Buffer};
-use hlx_kernels::product::{Matrices, Operand, Prologue, can_fuse, multiply_few};
+use hlx_kernels::norm::Norm;
+use hlx_kernels::product::{Matrices, Operand, Prologue, Role, can_fuse, multiply_few};
 
-use super::linear::{Affine, samples_behind};
+use super::linear::{Affine, residual_epilogue, samples_behind};
 use crate::graph::tape::wants_gradient;
 use crate::{Result, Tensor};
 
@@ -37,6 +38,11 @@ impl Tensor {
         if self.is_fused(norm, &affine, None) {
             return few_rows(self, norm, &affine, true);
         }
+        if self.makes_digits(norm, &affine, None) {
+            let x = self.signal(norm)?;
+            let map = |map: &Affine<'_>| self.mapped(map, &x, None);
+            return affine.iter().map(map).collect();
+        }
         let x = &self.normalised(norm)?;
         maps.iter()
             .map(|(weight, bias)| x.linear(weight, *bias))
@@ -59,13 +65,75 @@ impl Tensor {
         maps: &[Affine<'_>],
         residual: Option<&Tensor>,
     ) -> bool {
-        let columns = self.shape().last().copied().unwrap_or(1);
-        let rows = self.n_elements().checked_div(columns).unwrap_or(0);
+        can_fuse(self.device(), self.rows()) && self.is_final(norm, maps, residual)
+    }
+
+    /// Whether products of a tensor read digits that are made of it at once, for several maps: where no gradient is wanted.
+    pub(super) fn makes_digits(
+        &self,
+        norm: Option<(&Tensor, f32)>,
+        maps: &[Affine<'_>],
+        residual: Option<&Tensor>,
+    ) -> bool {
+        self.device().arithmetic() == Arithmetic::Integer && self.is_final(norm, maps, residual)
+    }
+
+    /// Whether there are products, and none of what they read wants a gradient.
+    fn is_final(
+        &self,
+        norm: Option<(&Tensor, f32)>,
+        maps: &[Affine<'_>],
+        residual: Option<&Tensor>,
+    ) -> bool {
         let parameters = maps.iter().flat_map(Affine::parameters);
         let others = norm.map(|(gain, _)| gain).into_iter().chain(residual);
         let mut read = parameters.chain(others).chain([self]);
-        let is_empty = rows == 0 || maps.iter().any(|map| map.n == 0);
-        !is_empty && can_fuse(self.device(), rows) && !wants_gradient(&mut read)
+        let is_empty = self.rows() == 0 || maps.iter().any(|map| map.n == 0);
+        !is_empty && !wants_gradient(&mut read)
+    }
+
+    /// The rows of the last dimension; none where it is empty.
+    fn rows(&self) -> usize {
+        let columns = self.shape().last().copied().unwrap_or(1);
+        self.n_elements().checked_div(columns).unwrap_or(0)
+    }
+
+    /// A tensor's rows, or their norm's, as products read them.
+    pub(super) fn signal(&self, norm: Option<(&Tensor, f32)>) -> Result<Operand> {
+        let (device, rows) = (self.device(), self.rows());
+        let columns = self.n_elements() / rows;
+        match norm {
+            Some((gain, eps)) => {
+                let norm = Norm::rms(rows, columns, eps);
+                Ok(Operand::of_norm(
+                    device,
+                    &norm,
+                    &self.buffer()?,
+                    &gain.buffer()?,
+                )?)
+            }
+            None => {
+                let of = Matrices::rows(1, rows, columns);
+                self.product_operand(Role::Signal, of, || self.buffer())
+            }
+        }
+    }
+
+    /// What a map makes of rows that an operand was made of, shaped as the tensor's, and a residual added.
+    pub(super) fn mapped(
+        &self,
+        map: &Affine<'_>,
+        x: &Operand,
+        residual: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let device = self.device();
+        let mut shape = self.shape().to_vec();
+        shape[self.rank() - 1] = map.n;
+        let y = device.alloc_shape(&[self.rows(), map.n])?;
+        let added = residual.map(Tensor::buffer).transpose()?;
+        map.forward(device, x, &y, residual_epilogue(added.as_ref()))?;
+        let y = Self::from_buffer(device, y, &shape)?;
+        Ok(y.with_samples_of(samples_behind(self)))
     }
 }
 

@@ -108,10 +108,16 @@ impl Few {
         let groups = |columns: usize| row_tiles * of.head_width.div_ceil(columns);
         let full = KernelTuning::of(device).attention.full_groups;
         let mut columns = self.value_columns.iter().copied();
-        let columns = columns.find(|&columns| groups(columns) >= full).unwrap_or(16);
+        let columns = columns
+            .find(|&columns| groups(columns) >= full)
+            .unwrap_or(16);
         let kernel = Kernel::new(of_values, self.shaders[1])
             .constants(constants)
-            .constants(self.takes_columns().then_some((9, columns as u32)).as_slice())
+            .constants(
+                self.takes_columns()
+                    .then_some((9, columns as u32))
+                    .as_slice(),
+            )
             .constants(pages::constants(pages))
             .reads([v, ranges, &scores, &tops])
             .write("o", o, of.output_len())?

@@ -12,9 +12,11 @@ use super::floats::{Epilogue, FloatProduct, Prologue, widened};
 use super::formats::Format;
 use super::quantised::{
     Beside, Digits, FewRows, IntegerProduct, Preparation, Prepared, Source, integer_product,
+    prepare_norm,
 };
 use super::role::Role;
 use super::shape::MatMul;
+use crate::norm::{Norm, NormForward, norm_forward};
 use crate::{KernelError, KernelTuning, Result};
 
 const NAME: &str = "multiply";
@@ -114,6 +116,30 @@ impl Operand {
         Ok(Self::Quantised(prepared, of))
     }
 
+    /// Makes an operand of the rows of an RMS [norm](crate::norm) of `x`, \[rows, columns\], with a gain, \[columns\]: signal of a
+    /// step, which is nowhere stored as floats where a row of digits has one exponent.
+    ///
+    /// # Errors
+    /// As [`norm_forward`], and as [`Operand::new`].
+    pub fn of_norm(device: &Device, norm: &Norm, x: &Buffer, gain: &Buffer) -> Result<Self> {
+        let of = Matrices::rows(1, norm.rows, norm.cols);
+        let stats = device.alloc_shape(&[norm.rows, norm.n_stats()])?;
+        if makes_operands(device, [norm.rows, norm.cols]) {
+            let prepared = prepare_norm(device, norm, x, gain, None, &stats)?;
+            return Ok(Self::Quantised(prepared, of));
+        }
+        let y = device.alloc_shape(&[norm.rows, norm.cols])?;
+        let buffers = NormForward {
+            x,
+            weight: gain,
+            bias: None,
+            y: &y,
+            stats: &stats,
+        };
+        norm_forward(device, norm, &buffers)?;
+        Self::new(device, Role::Signal, &y, of)
+    }
+
     fn floats(source: Source<'_>, of: Matrices) -> Result<Self> {
         match source {
             Source::Stored(x) => Ok(Self::Floats(x.clone(), of)),
@@ -149,9 +175,14 @@ pub fn takes_sources(device: &Device) -> bool {
 }
 
 /// Whether a norm of rows \[rows, columns\] also makes an operand of its result.
-pub fn takes_norm(device: &Device, [rows, columns]: [usize; 2]) -> bool {
+pub fn takes_norm(device: &Device, sizes: [usize; 2]) -> bool {
+    takes_sources(device) && makes_operands(device, sizes)
+}
+
+/// Whether the kernel of a norm writes rows of digits.
+fn makes_operands(device: &Device, [rows, columns]: [usize; 2]) -> bool {
     let fits = rows > 0 && (1..=super::quantised::PIECE).contains(&columns);
-    let format = Format::of(device).filter(|_| fits && takes_sources(device));
+    let format = Format::of(device).filter(|_| fits);
     format.is_some_and(|format| (format.digits)(Role::Signal) == Digits::Two)
 }
 

@@ -73,7 +73,12 @@ impl<'a> Prologue<'a> {
     }
 
     /// A after launches of its own.
-    pub(in crate::product) fn separately(&self, device: &Device, a: &Buffer, s: &MatMul) -> Result<Buffer> {
+    pub(in crate::product) fn separately(
+        &self,
+        device: &Device,
+        a: &Buffer,
+        s: &MatMul,
+    ) -> Result<Buffer> {
         let prepared = device.alloc(a.len())?;
         match self {
             Self::RmsNorm { gain, eps } => {

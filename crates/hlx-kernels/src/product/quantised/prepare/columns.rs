@@ -11,7 +11,6 @@ use crate::Result;
 use crate::elementwise::fill;
 use crate::error::check_len;
 use crate::kernel::{Kernel, PushConstants};
-use crate::tuning::DigitLayout;
 
 shader!(integer::{
     counted_rows as counted_shader, column_tops as tops_shader,
@@ -39,12 +38,9 @@ static TOPS: [&Shader; 5] = [
     &tops_of_rms_norm::SHADER,
 ];
 
-/// Rows and columns of a workgroup that looks for the largest magnitudes.
+/// Rows and columns of a workgroup that looks for the largest magnitudes, and of one that transposes the digits.
 const SCANNED: [usize; 2] = [64, 128];
-/// Rows and columns of a workgroup that transposes digits into rows.
 pub(super) const TRANSPOSED_TILE: [usize; 2] = [128, 32];
-/// The same into pieces, which are as wide as 32 of the rows: the more columns, the longer are the runs of memory that it reads.
-const TILE_OF_PIECES: [usize; 2] = [32, 128];
 /// Tiles of [`TRANSPOSED_TILE`] rows that a workgroup has at most of a column whose largest magnitude it finds by itself.
 const OWN_TILES: usize = 2;
 
@@ -114,8 +110,9 @@ pub fn prepare_rows_and_columns(device: &Device, x: &Buffer, to: [&Prepared; 2])
     let sizes = push_of_columns(&columns, rows.padded());
     let tops = tops(device, x.into(), &columns, Some(&rows), &Counted::ALL)?;
     let across = columns.columns().max(rows.padded());
-    let tile = transposed_tile(&columns, 0);
-    let groups = columns.outer * columns.padded().div_ceil(tile[0]) * across.div_ceil(tile[1]);
+    let groups = columns.outer
+        * columns.padded().div_ceil(TRANSPOSED_TILE[0])
+        * across.div_ceil(TRANSPOSED_TILE[1]);
     let whole = vectors([columns.columns(), columns.stride]);
     let kernel = Kernel::new("prepare_integer_rows_and_columns", &both_shader::SHADER)
         .constants([
@@ -125,7 +122,6 @@ pub fn prepare_rows_and_columns(device: &Device, x: &Buffer, to: [&Prepared; 2])
             piece(&columns),
             in_pieces(&columns),
             (16, rows.in_pieces()),
-            (17, tile[1] as u32),
         ])
         .bind_all([x, &tops].map(Binding::Read))
         .writes(to[1].written())
@@ -155,12 +151,11 @@ pub(super) fn prepare_columns(
         true => Some(tops(device, x, &s, None, counted)?),
         false => None,
     };
-    let tile = transposed_tile(&s, own_tiles);
     let down = match own_tiles {
-        0 => s.padded().div_ceil(tile[0]),
+        0 => s.padded().div_ceil(TRANSPOSED_TILE[0]),
         _ => 1,
     };
-    let groups = s.outer * down * s.columns().div_ceil(tile[1]);
+    let groups = s.outer * down * s.columns().div_ceil(TRANSPOSED_TILE[1]);
     // The CPU, which finds the largest magnitudes by itself, reads the rows that count in their place.
     let second = tops.as_ref().or(counted.exponents.as_ref());
     let whole = vectors([s.columns(), s.stride]);
@@ -168,7 +163,6 @@ pub(super) fn prepare_columns(
     let kernel = Kernel::new("prepare_integer_columns", SHADERS[x.index()])
         .constants([two_digits(&s), whole, counted.constant()])
         .constants([(4, own_tiles as u32), piece(&s), in_pieces(&s)])
-        .constants([(17, tile[1] as u32)])
         .constants(x.kind().as_slice())
         .reads([x.first()])
         .reads_if(second)
@@ -182,14 +176,6 @@ pub(super) fn prepare_columns(
         let counted = (counted_pieces > 0).then(|| (cast_slice(read[1]), counted_pieces));
         cpu::prepare(&values(read[0], &read[2..]), digits, exponents, &s, counted);
     })
-}
-
-/// The tile of a workgroup that transposes columns, of which it has so many if it finds their largest magnitudes by itself.
-fn transposed_tile(s: &Preparation, own_tiles: usize) -> [usize; 2] {
-    match s.layout {
-        DigitLayout::Pieces if own_tiles == 0 => TILE_OF_PIECES,
-        _ => TRANSPOSED_TILE,
-    }
 }
 
 /// Which rows of `x`, \[rows, width\], are zeros alone: i32, the exponent of zeros, else 0.
