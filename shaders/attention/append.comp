@@ -19,7 +19,6 @@ void store(uint kind, uint at, float y) {
 #define STORE(d, y) store(own.kind, to + (d), y)
 
 void main() {
-    share_turns();
     Line own = own_line();
     precise float rstd = rstd_of(own);
     if (is_past_the_end() || is_padding(own)) return;

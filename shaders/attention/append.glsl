@@ -48,33 +48,9 @@ float normed(uint kind, uint at, uint d, float rstd) {
     return x;
 }
 
-uint all_heads() { return push.heads + 2u * push.key_heads; }
-// The position of a row's token.
-uint place_of(uint row) { return first_positions[row / push.time] + row % push.time; }
-
-// Cosines and sines that the lines of a workgroup share: those of the pairs of its first row, then of the next one.
-const uint MOST_PAIRS = 128u;
-shared vec2 turns[2u * MOST_PAIRS];
-
-bool shares_turns() { return push.pairs <= MOST_PAIRS && all_heads() >= HLX_ROWS; }
-uint first_row() { return min(hlx_group() * HLX_ROWS / all_heads(), push.rows - 1u); }
-
-vec2 turn_of(uint place, uint pair) {
-    precise float angle = hlx_mul(float(place), frequencies[pair]);
-    return vec2(hlx_mul(hlx_cos(angle), push.scale), hlx_mul(hlx_sin(angle), push.scale));
-}
-
-// With a barrier: all threads call it first.
-void share_turns() {
-    if (shares_turns())
-        for (uint i = gl_LocalInvocationID.x; i < 2u * push.pairs; i += 256u)
-            turns[i] = turn_of(place_of(min(first_row() + i / push.pairs, push.rows - 1u)), i % push.pairs);
-    barrier();
-}
-
 // A head of a token.
 struct Line {
-    uint kind, row, sample_idx, time;
+    uint kind, sample_idx, time;
     // Among the heads of its kind.
     uint head;
     // The position of the token, and the first element that is read.
@@ -83,15 +59,15 @@ struct Line {
 
 // The line of 32 threads; past the last one that again.
 Line own_line() {
-    uint line = min(hlx_row(), push.rows * all_heads() - 1u);
-    uint row = line / all_heads();
-    uint head = line % all_heads();
+    uint all_heads = push.heads + 2u * push.key_heads;
+    uint line = min(hlx_row(), push.rows * all_heads - 1u);
+    uint row = line / all_heads;
+    uint head = line % all_heads;
     Line own;
-    own.row = row;
     own.kind = head < push.heads ? QUERY : (head < push.heads + push.key_heads ? KEY : VALUE);
     own.sample_idx = row / push.time;
     own.time = row % push.time;
-    own.place = place_of(row);
+    own.place = first_positions[own.sample_idx] + own.time;
     own.head = own.kind == QUERY ? head : (head - push.heads) % push.key_heads;
     uint first = own.kind == QUERY ? push.q_first : (own.kind == KEY ? push.k_first : push.v_first);
     uint stride = own.kind == QUERY ? push.q_row : (own.kind == KEY ? push.k_row : push.v_row);
@@ -99,7 +75,7 @@ Line own_line() {
     return own;
 }
 
-bool is_past_the_end() { return hlx_row() >= push.rows * all_heads(); }
+bool is_past_the_end() { return hlx_row() >= push.rows * (push.heads + 2u * push.key_heads); }
 // Of a key or a value, whether the cache stays as it is.
 bool is_padding(Line own) {
     return own.kind != QUERY && own.place >= min(lengths[own.sample_idx], push.capacity);
@@ -124,13 +100,13 @@ float rstd_of(Line own) {
 #define EACH_COLUMN(own, rstd, STORE)                                                       \
     uint pairs = own.kind == VALUE ? 0u : push.pairs;                                        \
     for (uint i = hlx_row_thread(); i < pairs; i += 32u) {                                   \
-        precise vec2 turn;                                                                   \
-        if (shares_turns()) turn = turns[(own.row - first_row()) * push.pairs + i];          \
-        else turn = turn_of(own.place, i);                                                   \
+        precise float angle = hlx_mul(float(own.place), frequencies[i]);                     \
+        precise float c = hlx_mul(hlx_cos(angle), push.scale);                               \
+        precise float s = hlx_mul(hlx_sin(angle), push.scale);                               \
         precise float first = normed(own.kind, own.from, i, rstd);                           \
         precise float second = normed(own.kind, own.from, i + pairs, rstd);                  \
-        STORE(i, hlx_fma(first, turn.x, -hlx_mul(second, turn.y)));                                    \
-        STORE(i + pairs, hlx_fma(second, turn.x, hlx_mul(first, turn.y)));                             \
+        STORE(i, hlx_fma(first, c, -hlx_mul(second, s)));                                    \
+        STORE(i + pairs, hlx_fma(second, c, hlx_mul(first, s)));                             \
     }                                                                                        \
     for (uint d = 2u * pairs + hlx_row_thread(); d < push.width; d += 32u)                   \
         STORE(d, normed(own.kind, own.from, d, rstd));

@@ -23,7 +23,6 @@ void store(uint kind, uint at, uint word) {
 }
 
 void main() {
-    share_turns();
     Line own = own_line();
     precise float rstd = rstd_of(own);
     uint line = gl_LocalInvocationID.x / 32u;

@@ -11,7 +11,7 @@
 // The including file has the shared memory's sizes: DIGIT_PLANES of weights, TRANSPOSED_PLANES of transposed digits,
 // STAGED_PLANES of the rows before them, COLUMN_FACTS numbers of a column and ROW_FACTS of a row.
 #include "../include/matrices.glsl"
-#define WIDE_CHUNKS
+#define CHUNKS_OF_MATRICES
 #include "integer_operands.glsl"
 
 const uint ROWS = 32u;

@@ -18,7 +18,7 @@ layout(set = 0, binding = 4) readonly restrict buffer Counter { uint step_and_ba
 // Columns of a block: keys, or queries.
 const uint COLS = 32u;
 // Columns of a workgroup's result, twice as many by matrices for wider heads, and workgroups for all of them.
-#ifdef WIDE_CHUNKS
+#ifdef CHUNKS_OF_MATRICES
 const uint CHUNK = D > 64u ? 128u : 64u;
 #else
 const uint CHUNK = 64u;

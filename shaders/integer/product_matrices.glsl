@@ -68,8 +68,8 @@ const uint LOADS_OF_A = 2u * ROWS * STEP / THREADS;
     [[unroll]] for (uint l = 0u; l < LOADS; ++l)                                            \
         staged[l] = l < LOADS_OF_A ? a[at_unit[l] + (step) * a_step] : b[at_unit[l] + (step) * b_step];
 
-// The line and the unit in shared memory of a load among those of an operand, which has so many planes of rows there. Loads
-// follow each other as their units do in memory. Eight threads that store at a time have units in all banks.
+// Where a load goes: its line and its unit of the line, in the shared memory of an operand of so many planes of rows. Loads that
+// follow each other read units that follow each other in memory, and eight threads that store at a time meet different banks.
 uvec2 place_of(uint load, uint planes, uint rows, bool in_pieces) {
     if (!in_pieces)
         return uvec2(STEP == 4u ? load / 32u * 8u + load / 8u % 4u + load / 4u % 2u * 4u : load / STEP, load % STEP);
@@ -167,8 +167,8 @@ void main() {
 
         // (Without a step nobody has waited for the factors.)
         barrier();
-        // A place in a matrix is the driver's, but the same in every matrix of a kind: with a stride of zero, each element meets
-        // the factors of its row or column.
+        // Which element of a matrix a thread has is the driver's choice, the same in all matrices of a kind. Loaded with a stride
+        // of zero, a matrix has the factor of its row, or of its column, in each place.
         [[unroll]] for (uint i = 0u; i < DOWN; ++i) {
             Sums of_rows[2];
             [[unroll]] for (uint part = 0u; part < 2u; ++part)

@@ -313,11 +313,12 @@ impl ProductTuning {
             prologue_up_to: if cpu { 0 } else { 4 },
             integers: IntegerPath::Plain,
             digits: DigitLayout::Rows,
-            // From sums of 1,024 to 8,192 on an H100.
+            // From sums of 1,024 to 8,192 on an H100; the last from 512 x 512 x 512 and 512 x 1,024 x 3,072.
             integer_tiles: vec![
                 tile(64, 128, &[1150.0, 2500.0]),
                 tile(96, 96, &[1090.0, 2580.0]),
                 tile(64, 64, &[520.0, 1060.0, 1810.0]),
+                tile(32, 64, &[326.0, 650.0, 700.0, 800.0]),
             ],
         }
     }

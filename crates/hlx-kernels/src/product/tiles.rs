@@ -6,7 +6,7 @@ use super::shape::MatMul;
 use crate::Result;
 use crate::kernel::{Kernel, PushConstants};
 use crate::map::MAX_GROUPS;
-use crate::tuning::KernelTuning;
+use crate::tuning::{KernelTuning, ProductTile};
 
 /// Where a shader's terms come from, and what follows its chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +87,12 @@ impl Tile {
     pub fn choose(device: &Device, shape: &MatMul, form: Form) -> &'static Self {
         let processors = device.tuning().processors;
         let rated = KernelTuning::of(device).products.tiles.iter();
+        let extents = [shape.batch, shape.m, shape.n];
         let tiles = rated.filter_map(|rated| {
             let tile = Self::largest(Form::Dense, [rated.rows, rated.columns]);
             let is_rated = tile.size == [rated.rows, rated.columns];
-            is_rated
-                .then(|| (tile.size, tile.cost(shape, &rated.gflops, processors)))
-                .filter(|_| tile.fits(device, shape))
+            let time = time_of_fullest(extents, rated, processors);
+            (is_rated && tile.fits(device, shape)).then_some((tile.size, time))
         });
         let best = tiles.min_by(|(_, x), (_, y)| x.total_cmp(y));
         Self::largest(form, best.map_or([0, 0], |(size, _)| size)).with_shorter_steps(shape)
@@ -127,25 +127,23 @@ impl Tile {
         groups <= MAX_GROUPS
             && (device.is_cpu() || shared <= device.info().shared_memory_bytes as usize)
     }
-
-    /// Time of the fullest processor, in an arbitrary unit.
-    fn cost(&self, shape: &MatMul, gflops: &[f64], processors: usize) -> f64 {
-        let [rows, columns] = self.size;
-        let groups = shape.batch * shape.m.div_ceil(rows) * shape.n.div_ceil(columns);
-        time_of_fullest(groups, gflops, processors) * (rows * columns) as f64
-    }
 }
 
-/// How long the fullest processor has so many workgroups, times the work of one: `gflops` is what a processor reaches with one,
-/// two, ... workgroups at a time, up to as many as it holds.
-pub(crate) fn time_of_fullest(groups: usize, gflops: &[f64], processors: usize) -> f64 {
+/// How long the fullest processor works on the tiles of so many matrices, rows and columns of C, in an arbitrary unit.
+pub(crate) fn time_of_fullest(
+    [batch, m, n]: [usize; 3],
+    tile: &ProductTile,
+    processors: usize,
+) -> f64 {
+    let groups = batch * m.div_ceil(tile.rows) * n.div_ceil(tile.columns);
     let most = groups.div_ceil(processors);
-    let held = gflops.len();
+    let held = tile.gflops.len();
     let time = |together: usize| match together {
         0 => 0.0,
-        n => n as f64 / gflops[n - 1],
+        n => n as f64 / tile.gflops[n - 1],
     };
-    (most / held) as f64 * time(held) + time(most % held)
+    let tiles = (most / held) as f64 * time(held) + time(most % held);
+    tiles * (tile.rows * tile.columns) as f64
 }
 
 /// Where chains start: the shaders' constant START.

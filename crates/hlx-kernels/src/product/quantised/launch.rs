@@ -16,52 +16,47 @@ shader!(integer::{
     product_matrices_words as narrow_shader,
 });
 
-/// How a workgroup's tile is cut among its subgroups.
+/// How a workgroup's tile is cut among its subgroups, and its steps.
 #[derive(Clone, Copy)]
 struct MatrixTile {
     /// Rows and columns of a workgroup.
     size: [usize; 2],
     /// Of a subgroup, multiples of 16.
     own: [usize; 2],
+    /// Units of 16 terms that pass through shared memory at a time.
+    step: usize,
 }
 
-/// The tiles of matrices; the last is that of matrices of less depth.
+impl MatrixTile {
+    const fn new(size: [usize; 2], own: [usize; 2], step: usize) -> Self {
+        Self { size, own, step }
+    }
+}
+
+/// The tiles of matrices, the first for any product.
 const MATRIX_TILES: [MatrixTile; 4] = [
-    MatrixTile {
-        size: [64, 128],
-        own: [32, 64],
-    },
-    MatrixTile {
-        size: [96, 96],
-        own: [48, 48],
-    },
-    MatrixTile {
-        size: [64, 64],
-        own: [32, 32],
-    },
-    MatrixTile {
-        size: [32, 64],
-        own: [16, 32],
-    },
+    MatrixTile::new([64, 128], [32, 64], 4),
+    MatrixTile::new([96, 96], [48, 48], 4),
+    MatrixTile::new([64, 64], [32, 32], 4),
+    MatrixTile::new([32, 64], [32, 32], 8),
 ];
-const NARROW_TILE: MatrixTile = MATRIX_TILES[3];
-/// Units of 16 terms that pass through shared memory at a time.
-const STEP: u32 = 4;
+/// That of matrices of less depth.
+const NARROW_TILE: MatrixTile = MatrixTile::new([32, 64], [16, 32], 4);
 
 impl MatrixTile {
-    /// The tile whose fullest processor ends first, by the device's tuning. Where the device alone knows the rows, the largest.
+    /// The tile whose fullest processor ends first, by the device's tuning. Where the device alone knows the rows or terms,
+    /// the first.
     fn choose(device: &Device, s: &IntegerProduct, is_bounded: bool) -> Self {
         let processors = device.tuning().processors;
         let rated = KernelTuning::of(device).products.integer_tiles.iter();
         let tiles = rated.filter_map(|rated| {
-            let size = [rated.rows, rated.columns];
-            let tile = MATRIX_TILES.into_iter().find(|tile| tile.size == size)?;
-            let groups = s.batch * s.m.div_ceil(rated.rows) * s.n.div_ceil(rated.columns);
-            let time = time_of_fullest(groups, &rated.gflops, processors);
-            Some((tile, time * (rated.rows * rated.columns) as f64))
+            let mut tiles = MATRIX_TILES.into_iter();
+            let tile = tiles.find(|tile| tile.size == [rated.rows, rated.columns])?;
+            let time = time_of_fullest([s.batch, s.m, s.n], rated, processors);
+            Some((tile, time))
         });
         let best = tiles
-            .filter(|_| !is_bounded)
+            .filter(|(tile, _)| !is_bounded && s.padded().is_multiple_of(16 * tile.step))
             .min_by(|(_, x), (_, y)| x.total_cmp(y));
         best.map_or(MATRIX_TILES[0], |(tile, _)| tile)
     }
@@ -72,8 +67,8 @@ impl MatrixTile {
 
     /// The shader's constants.
     fn constants(self, shape: MatrixShape) -> impl Iterator<Item = (u32, u32)> {
-        let sizes = self.size.into_iter().chain(self.own);
-        let sizes = (10..).zip(sizes.map(|n| n as u32)).chain([(14, STEP)]);
+        let sizes = self.size.into_iter().chain(self.own).chain([self.step]);
+        let sizes = (10..).zip(sizes.map(|n| n as u32));
         shape
             .specialization(self.subgroups())
             .into_iter()
