@@ -77,6 +77,50 @@ fn written_models_are_those_that_llama_cpp_converts() {
 }
 
 #[test]
+fn biases_of_queries_and_keys_are_put_in_order_as_their_rows_are() {
+    let scratch = Scratch::new("new-biases");
+    let model = model("llama");
+    let mut config = config_of(&model.config_json());
+    config["attention_bias"] = true.into();
+    let tensors = model
+        .places()
+        .map(|(name, place)| (name.to_owned(), place.shape.clone()));
+    let mut tensors: Vec<(String, Vec<usize>)> = tensors.collect();
+    for layer in 0..2 {
+        for (part, n) in [("q", 32), ("k", 16), ("v", 16), ("o", 32)] {
+            tensors.push((
+                format!("model.layers.{layer}.self_attn.{part}_proj.bias"),
+                vec![n],
+            ));
+        }
+    }
+    let config = serde_json::to_vec(&config).expect("JSON");
+    let new = NewModel::of(&config, &tensors, NewKinds::Floats(BlockKind::F32)).expect("a model");
+    let path = scratch.0.join("model.gguf");
+    let values = |name: &str| {
+        let shape = tensors
+            .iter()
+            .find(|(one, _)| one == name)
+            .map(|(_, shape)| shape);
+        let n: usize = shape.expect("a tensor").iter().product();
+        Ok((0..n).map(|at| at as f32).collect::<Vec<f32>>())
+    };
+    new.write(&path, values, |_| None).expect("written");
+    let file = Gguf::open(&path).expect("a file");
+    // Heads of 16: the first and the second value of each pair in turns.
+    let stored = file
+        .values(file.tensor("blk.0.attn_q.bias").expect("a bias"))
+        .expect("values");
+    assert_eq!(stored[..4], [0.0, 8.0, 1.0, 9.0]);
+    let back = GgufModel::new(file).expect("a model");
+    for (name, _) in &tensors {
+        assert_eq!(back.values(name), values(name), "{name}");
+    }
+    let config: Value = serde_json::from_slice(&back.config_json()).expect("JSON");
+    assert_eq!(config["attention_bias"], true);
+}
+
+#[test]
 fn a_recipe_gives_each_tensor_its_kind() {
     let scratch = Scratch::new("new-recipe");
     let model = model("mixtral");
