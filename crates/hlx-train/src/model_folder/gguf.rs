@@ -149,7 +149,9 @@ fn add_tokenizer(
 ) -> Result<()> {
     let json = tokenizer.to_tokenizer_json();
     let own = tokenizer.specials();
-    let eos = own.eos.or_else(|| specials.ends.first().copied());
+    // The tokenizer's own end, if answers end there.
+    let ends_there = own.eos.filter(|eos| specials.ends.contains(eos));
+    let eos = ends_there.or_else(|| specials.ends.first().copied());
     let mut others = specials
         .ends
         .iter()
