@@ -9,8 +9,8 @@ use crate::print::say;
 
 #[derive(clap::Args)]
 pub struct Import {
-    /// The Hugging Face folder: config.json, model.safetensors or its parts, tokenizer.json. Or a GGUF file, which may be
-    /// one of several of a model.
+    /// The Hugging Face folder: config.json, model.safetensors or its parts, tokenizer.json. Or a GGUF file, which may
+    /// be one of several of a model.
     #[arg(value_name = "FOLDER|FILE.gguf")]
     from: PathBuf,
     /// Where to write the model; models/NAME of the folder's or the file's name if left out.

@@ -2,8 +2,8 @@
 //!
 //! [`Gguf`] reads a model's files: metadata, and tensors one at a time, as stored bytes or widened to f32 ([`widen`]).
 //! A [`Block`] is what an exact product over integers needs of a block. [`GgufModel`] shows a file's model in the form
-//! of a Hugging Face folder. [`quantise`] makes blocks of values, [`Recipe`] says which, and [`write_gguf`] writes files.
-//! `docs/quantised.md` has the formats.
+//! of a Hugging Face folder, and [`NewModel`] makes a file of that form. [`quantise`] makes blocks of values, [`Recipe`]
+//! says which, and [`write_gguf`] writes files. `docs/quantised.md` has the formats.
 //!
 //! This crate knows no device and no model of HLX. It reads files of strangers and never panics on them.
 

@@ -77,8 +77,8 @@ impl Recipe {
     /// The kind of a tensor, by its name in the file and its shape, outermost extent first.
     ///
     /// The rule is llama.cpp's. Vectors, positions and the routers of experts stay F32. The output, or the embedding
-    /// that is one, has 6 bits at least. In the mixtures the first and the last eighth of the layers and every third one
-    /// between have Q6_K for values and down projections, as errors there cost most. A matrix whose rows are not whole
+    /// that is one, has 6 bits at least. In the mixtures the first and the last eighth of the layers and every third
+    /// one between have Q6_K for values and down projections, as errors there cost most. A matrix whose rows are not whole
     /// blocks has the next larger kind of blocks of 32, and F16 where those do not fit either.
     pub fn kind_of(self, name: &str, shape: &[usize], model: RecipeModel) -> BlockKind {
         if is_kept(name, shape) {

@@ -1,5 +1,5 @@
-//! Models that are written have the tensors, byte for byte, that llama.cpp's own program converts, and read back as they
-//! were.
+//! Models that are written have the tensors, byte for byte, that llama.cpp's own program converts, and are read back
+//! as they were.
 
 mod common;
 

@@ -99,8 +99,8 @@ fn is_llama3(factors: &[f32], factor: f64, theta: f64) -> bool {
     })
 }
 
-/// What Llama 3's scaling divides each of n frequencies by: 1 for short waves, `factor` for long ones, and between these
-/// a mean of both.
+/// What Llama 3's scaling divides each of n frequencies by: 1 for short waves, `factor` for long ones, and between
+/// these a mean of both.
 pub(super) fn llama3_factors(
     n: usize,
     theta: f64,

@@ -114,8 +114,8 @@ fn check(
 
 /// The block of values, whose errors count as `weights` say.
 ///
-/// With 2 or 3 bits an error counts by sqrt(2 s + x x) as well, where s is the mean square of the block. Many values are
-/// rounded to 0 there, and large ones would pay for it: on a trained model (`docs/quantised.md`) the divergence of
+/// With 2 or 3 bits an error counts by sqrt(2 s + x x) as well, where s is the mean square of the block. Many values
+/// are rounded to 0 there, and large ones would pay for it: on a trained model (`docs/quantised.md`) the divergence of
 /// logits is 12 % less for Q2_K and 3 % for Q3_K. With more bits it makes no difference.
 fn block_of(kind: BlockKind, values: &[f32], weights: &[f64]) -> Block {
     if values.iter().all(|&value| value == 0.0) {

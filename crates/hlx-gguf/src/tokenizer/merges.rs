@@ -39,8 +39,8 @@ pub(super) fn stated<'a>(
 
 /// The pairs of SentencePiece's tokens: of any two that make a third, that with the highest score is joined first.
 ///
-/// SentencePiece takes the leftmost of pairs with one score, pairs in a list the first of the list. Scores of trained
-/// vocabularies are all different, so that this matters only where two pairs that make the same token overlap in a text.
+/// SentencePiece takes the leftmost of pairs with one score, a list of pairs the first in the list. Scores of trained
+/// vocabularies are all different, so this matters only where two pairs that make the same token overlap in a text.
 pub(super) fn of_scores<'a>(
     metadata: &Metadata,
     tokens: &Tokens<'a>,

@@ -40,8 +40,8 @@ impl NewTokenizer<'_> {
     /// Adds the tokenizer to metadata.
     ///
     /// # Errors
-    /// [`GgufError::Argument`] for a tokenizer that is no list of pairs, or splits texts in a way that files have no name
-    /// for; for more tokens than the model has.
+    /// [`GgufError::Argument`] for a tokenizer that is no list of pairs, or splits texts in a way that files have no
+    /// name for; for more tokens than the model has.
     pub fn add_to(&self, metadata: &mut Metadata) -> Result<()> {
         let added = self.described(metadata);
         added.map_err(|reason| GgufError::argument("NewTokenizer::add_to", reason))

@@ -71,8 +71,8 @@ pub fn import_gguf(from: &Path, to: &Path) -> Result<usize> {
 /// Writes a model and its tokenizer as a GGUF file. Returns the bytes of its tensors.
 ///
 /// # Errors
-/// A model or a tokenizer that such files have no place for; a file that is one of those that are read; as [`open`], and
-/// the system's message.
+/// A model or a tokenizer that such files have no place for; a file that is one of those that are read; as [`open`],
+/// and the system's message.
 pub fn export_gguf(from: &Path, to: &Path, kinds: NewKinds) -> Result<u64> {
     let read = folders_of(from)?;
     let output = Output::at(to).and_then(|output| output.apart_from(&files_of(&read)));
