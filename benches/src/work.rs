@@ -5,7 +5,9 @@ use hlx_core::{Buffer, Device};
 use hlx_kernels::activation::{Activation, activation_backward, activation_forward};
 use hlx_kernels::cross_entropy::{cross_entropy_backward, cross_entropy_forward};
 use hlx_kernels::elementwise;
-use hlx_kernels::embedding::{EmbeddingSizes, embedding_backward, embedding_forward};
+use hlx_kernels::embedding::{
+    EmbeddingSizes, embedding_backward, embedding_backward_sum, embedding_forward, sums_shards,
+};
 use hlx_kernels::norm::{
     Norm, NormBackwardInput, NormBackwardParams, NormForward, norm_backward_input,
     norm_backward_params, norm_forward,
@@ -119,6 +121,9 @@ fn embedding(device: &Device, op: &str, [n, vocabulary, width]: [usize; 3]) -> R
             vocabulary,
             width,
         };
+        if sums_shards(&device, SHARDS, vocabulary) {
+            return embedding_backward_sum(&device, &ids, &rows, &weight, sizes);
+        }
         embedding_backward(&device, &ids, &rows, &partials, sizes, false)?;
         shard_sum(
             &device,

@@ -201,23 +201,56 @@ fn backward_sum_on_cpu(ids: &[u32], dy: &[f32], dweight: &mut [f32], sizes: Embe
         (rest, first_id) = (after, id + 1);
     }
     parallel::each(&mut tasks, |(token, row)| {
-        let mut partials = vec![0.0; shards * width];
-        for &p in *token {
-            let shard = p as usize / sizes.rows_per_shard;
-            let row = &dy[p as usize * width..][..width];
-            add_row(&mut partials[shard * width..][..width], row);
-        }
-        let mut held = shards;
-        while held > 1 {
-            held /= 2;
-            for pair in 0..held {
-                let (left, right) = partials.split_at_mut((2 * pair + 1) * width);
-                add_row(&mut left[2 * pair * width..], &right[..width]);
-                partials.copy_within(2 * pair * width..(2 * pair + 1) * width, pair * width);
-            }
-        }
-        row.copy_from_slice(&partials[..width]);
+        parallel::scratch(shards * width, |partials: &mut [f32]| {
+            sum_token(token, sizes.rows_per_shard, dy, partials, row);
+        });
     });
+}
+
+/// Sums the rows of a token at its positions, a chain per shard, then the shards in pairs. A shard without the token would add
+/// +0, which changes no sum: none is -0.
+fn sum_token(
+    positions: &[u32],
+    rows_per_shard: usize,
+    dy: &[f32],
+    partials: &mut [f32],
+    row: &mut [f32],
+) {
+    let width = row.len();
+    let shard_of = |p: &u32| *p as usize / rows_per_shard;
+    // The shards that have the token, and where in `partials` their sums are: a slot each, in order.
+    let mut shards = [0; 8];
+    let mut held = 0;
+    for positions in positions.chunk_by(|a, b| shard_of(a) == shard_of(b)) {
+        let total = &mut partials[held * width..][..width];
+        let mut rows = positions
+            .iter()
+            .map(|p| &dy[*p as usize * width..][..width]);
+        if let Some(row) = rows.next() {
+            copy_row(total, row);
+        }
+        rows.for_each(|row| add_row(total, row));
+        shards[held] = shard_of(&positions[0]);
+        held += 1;
+    }
+    let mut distance = 1;
+    while held > 1 {
+        let mut next = 0;
+        let mut at = 0;
+        while at < held {
+            let pair = shards[at] / (2 * distance);
+            let is_pair = at + 1 < held && shards[at + 1] / (2 * distance) == pair;
+            if is_pair {
+                let (left, right) = partials.split_at_mut((at + 1) * width);
+                add_row(&mut left[at * width..], &right[..width]);
+            }
+            partials.copy_within(at * width..(at + 1) * width, next * width);
+            shards[next] = shards[at];
+            (next, at) = (next + 1, at + 1 + usize::from(is_pair));
+        }
+        (held, distance) = (next, 2 * distance);
+    }
+    row.copy_from_slice(&partials[..width]);
 }
 
 /// Every task owns a range of ids of one shard and walks over all of the shard's positions.
@@ -246,6 +279,13 @@ multiversion! {
     fn add_row(total: &mut [f32], row: &[f32]) {
         for (total, x) in total.iter_mut().zip(row) {
             *total = hlx_core::arith::pos0(*total + x);
+        }
+    }
+
+    // The first addition of a chain, to +0.
+    fn copy_row(total: &mut [f32], row: &[f32]) {
+        for (total, x) in total.iter_mut().zip(row) {
+            *total = hlx_core::arith::pos0(0.0 + x);
         }
     }
 }

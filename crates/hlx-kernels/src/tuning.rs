@@ -226,7 +226,8 @@ impl KernelTuning {
                 stored_bytes: info.memory_bytes / 32,
                 few_queries_up_to: 8,
             },
-            embedding_sum_from: 32_768,
+            // On a CPU a table per shard takes more time than sorting the positions.
+            embedding_sum_from: if cpu { 0 } else { 32_768 },
             shards_in_turn_from: 1 << 26,
             integer_patch_bytes: if gpu { 64 << 20 } else { 4 << 20 },
             recompute_from: 1 << 22,

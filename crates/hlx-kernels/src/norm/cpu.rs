@@ -161,8 +161,9 @@ multiversion! {
     }
 }
 
-/// Columns of one chain's registers: two arrays of four AVX-512 registers.
-const BLOCK: usize = 64;
+/// Columns of a task: whole rows, as a rule. One long stretch after another is what the processor loads ahead; the sums, read
+/// and written for each row, stay in the first cache.
+const BLOCK: usize = 4096;
 
 /// Goes on with the chains of all of `dweight` and `dbias`, which an RMS norm has none of, in tasks of a shard and [`BLOCK`]
 /// columns; a shard has `rows` rows.
@@ -205,21 +206,15 @@ multiversion! {
         cols: usize,
         col: usize,
     ) {
-        let width = dweight.len();
-        let (mut weights, mut biases) = ([0.0f32; BLOCK], [0.0f32; BLOCK]);
-        weights[..width].copy_from_slice(dweight);
-        biases[..dbias.len()].copy_from_slice(dbias);
-        let rows = x.chunks_exact(cols).zip(dy.chunks_exact(cols));
+        let n = dweight.len();
         let n_stats = if dbias.is_empty() { 1 } else { 2 };
+        let rows = x.chunks_exact(cols).zip(dy.chunks_exact(cols));
         for ((x, dy), stats) in rows.zip(stats.chunks_exact(n_stats)) {
-            let (x, dy) = (&x[col..col + width], &dy[col..col + width]);
-            match (<&[f32; BLOCK]>::try_from(x), <&[f32; BLOCK]>::try_from(dy)) {
-                (Ok(x), Ok(dy)) => params_row::<A>(x, dy, stats, &mut weights, &mut biases),
-                _ => params_row::<A>(x, dy, stats, &mut weights[..width], &mut biases[..width]),
-            }
+            params_row::<A>(&x[col..col + n], &dy[col..col + n], stats, dweight, dbias);
         }
-        let stored = dweight.iter_mut().zip(weights).chain(dbias.iter_mut().zip(biases));
-        stored.for_each(|(stored, sum)| *stored = arith::pos0(sum));
+        for sum in dweight.iter_mut().chain(dbias) {
+            *sum = arith::pos0(*sum);
+        }
     }
 }
 
