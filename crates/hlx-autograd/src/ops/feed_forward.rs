@@ -3,7 +3,7 @@
 use hlx_kernels::activation::Activation;
 use hlx_kernels::product::{Epilogue, Matrices, Operand, Role, Source, takes_sources};
 
-use super::linear::{Affine, residual_epilogue};
+use super::affine::{Affine, residual_epilogue};
 use crate::graph::saved::{Again, Saved};
 use crate::{Gradient, Result, Tensor};
 

@@ -3,8 +3,9 @@
 use hlx_kernels::activation::Activation;
 use hlx_kernels::product::{Matrices, Operand, Prologue, Role, Source};
 
-use super::linear::Affine;
-use super::linears::{check_gain, few_rows, few_rows_product};
+use super::affine::Affine;
+use super::few_rows::few_rows_product;
+use super::linears::{check_gain, few_rows};
 use crate::{Result, Tensor};
 
 const OP: &str = "gated_feed_forward";

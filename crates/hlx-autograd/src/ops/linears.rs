@@ -2,9 +2,10 @@
 
 use hlx_core::{Arithmetic, Buffer};
 use hlx_kernels::norm::Norm;
-use hlx_kernels::product::{Matrices, Operand, Prologue, Role, can_fuse, multiply_few};
+use hlx_kernels::product::{Matrices, Operand, Prologue, Role, can_fuse};
 
-use super::linear::{Affine, residual_epilogue, samples_behind};
+use super::affine::{Affine, residual_epilogue, samples_behind};
+use super::few_rows::{few_rows_product, multiplied};
 use crate::graph::tape::wants_gradient;
 use crate::{Result, Tensor};
 
@@ -192,34 +193,4 @@ fn side_by_side(maps: &[Affine<'_>]) -> Result<Option<Buffer>> {
         }
     }
     Ok(Some(window))
-}
-
-/// What the prologue makes of few rows, through a map, added to a residual.
-pub(super) fn few_rows_product(
-    x: &Tensor,
-    prologue: Option<Prologue<'_>>,
-    map: &Affine<'_>,
-    residual: Option<&Tensor>,
-) -> Result<Tensor> {
-    let bias = map.bias.map(Tensor::buffer).transpose()?;
-    let added = residual.map(Tensor::buffer).transpose()?;
-    multiplied(x, prologue, &map.operand()?, bias.as_ref(), added.as_ref())
-}
-
-fn multiplied(
-    x: &Tensor,
-    prologue: Option<Prologue<'_>>,
-    weight: &Operand,
-    bias: Option<&Buffer>,
-    added: Option<&Buffer>,
-) -> Result<Tensor> {
-    let device = x.device();
-    let mut shape = x.shape().to_vec();
-    let last = shape.len() - 1;
-    let rows = x.n_elements() / shape[last];
-    shape[last] = weight.vectors();
-    let y = device.alloc_shape(&[rows, shape[last]])?;
-    multiply_few(device, (&x.buffer()?, prologue), weight, (bias, added), &y)?;
-    let y = Tensor::from_buffer(device, y, &shape)?;
-    Ok(y.with_samples_of(samples_behind(x)))
 }

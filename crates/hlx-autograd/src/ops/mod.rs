@@ -1,6 +1,7 @@
 //! The differentiable operations, one file each: forward and backward side by side.
 
 mod activation;
+mod affine;
 mod attention;
 mod batch_norm;
 mod binary;
@@ -14,6 +15,7 @@ mod einsum;
 mod embedding;
 mod experts;
 mod feed_forward;
+mod few_rows;
 mod forms;
 mod frame;
 mod gated_feed_forward;

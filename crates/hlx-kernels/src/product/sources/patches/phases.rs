@@ -24,7 +24,7 @@ impl Axis {
         let pixels = patches.pixels[axis];
         let of = |first: usize| {
             let place = |tap: usize| patches.unbounded(axis, first, tap);
-            let meets = |tap: &usize| place(*tap).rem_euclid(divide as isize) == 0;
+            let meets = |tap: &usize| place(*tap) % divide as isize == 0;
             let taps: Vec<_> = (0..patches.taps[axis]).filter(meets).collect();
             let places: Vec<_> = taps
                 .iter()
