@@ -25,8 +25,8 @@ static SHADERS: Shaders = [
 ];
 
 /// Computes a [norm](crate::norm) of `x`, \[rows, cols\], as quantised rows with two digits, with the bits of
-/// [`prepare`](super::prepare) behind it, in rows, as a workgroup has few of them, and its `stats`, \[rows, n_stats\]; a row is one piece. `weight` and, in a layer
-/// norm, `bias` are \[cols\].
+/// [`prepare`](super::prepare) behind it, and its `stats`, \[rows, n_stats\]. A row is one piece, and digits lie in rows, as a
+/// workgroup has few of them. `weight` and, in a layer norm, `bias` are \[cols\].
 ///
 /// # Errors
 /// If a buffer has another length, a row more than [`PIECE`] elements or none, a layer norm no bias or an RMS norm one, or
