@@ -83,6 +83,14 @@ fn a_model_in_several_files_is_opened_by_any_of_them() {
 }
 
 #[test]
+fn a_file_is_told_by_how_it_begins() {
+    assert!(Gguf::is_gguf(&fixture("small.gguf")));
+    for other in ["make_gguf.py", "parts", "no such file"] {
+        assert!(!Gguf::is_gguf(&fixture(other)), "{other}");
+    }
+}
+
+#[test]
 fn parts_that_are_missing_or_of_other_models_are_named() {
     let scratch = Scratch::new("parts");
     let [one, two, three] = [1, 2, 3].map(|n| format!("m-0000{n}-of-00003.gguf"));
