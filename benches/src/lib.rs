@@ -35,5 +35,6 @@ pub mod step_table;
 pub mod strided;
 pub mod table;
 pub mod thresholds;
+pub mod tiles;
 pub mod versus;
 pub mod work;

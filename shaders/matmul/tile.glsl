@@ -6,9 +6,10 @@
 #define GROUPS_M (THREAD_M / 4)
 #define GROUPS_N (THREAD_N / 4)
 #define WARPS_N (TILE_N / (WARP_N * THREAD_N))
-// Vectors of A and of B that a thread moves in a step.
-#define LOADS_A (TILE_M * K_STEP / 4 / THREADS)
-#define LOADS_B (TILE_N * K_STEP / 4 / THREADS)
+// Vectors of A and of B that a thread moves in a step. Where a tile has fewer vectors than threads, two threads move the same.
+#define LOADS_OF(tile) ((tile * K_STEP / 4 + THREADS - 1) / THREADS)
+#define LOADS_A LOADS_OF(TILE_M)
+#define LOADS_B LOADS_OF(TILE_N)
 // A shared row in vectors: one of padding, so that columns written transposed spread over banks.
 #define ROW_A (TILE_M / 4 + 1)
 #define ROW_B (TILE_N / 4 + 1)
@@ -27,6 +28,7 @@ struct Place {
 // Where a thread's vector `load` lies. Neighbouring threads follow the contiguous direction.
 Place place_of(uint load, bool k_contiguous, uint tile) {
     uint vector = gl_LocalInvocationIndex + load * THREADS;
+    if (tile * K_STEP / 4u < THREADS) vector %= tile * K_STEP / 4u;
     if (k_contiguous) {
         uint row = vector / LANES;
         return Place(row % tile, 4u * (vector % LANES + LANES * (row / tile)));

@@ -155,6 +155,9 @@ pub struct ProductTile {
     pub rows: usize,
     /// Columns of C.
     pub columns: usize,
+    /// Whether a step of a chain's shader has 8 terms also where 16 would do: less shared memory, more workgroups of a
+    /// processor. Tiles that have steps of one length alone take that.
+    pub short_steps: bool,
     /// What a processor reaches with one, two, ... such workgroups at a time, up to as many as it
     /// holds, in GFLOP/s; from products of 512 to 4096 (docs/benchmarks.md).
     pub gflops: Vec<f64>,
@@ -288,6 +291,7 @@ impl ProductTuning {
         let tile = |rows, columns, gflops: &[f64]| ProductTile {
             rows,
             columns,
+            short_steps: false,
             gflops: gflops.to_vec(),
         };
         // A large tile reads less memory and less shared memory a product, a small one spreads over

@@ -332,6 +332,7 @@ fn only_tile(tuning: &mut KernelTuning, idx: usize) {
     tuning.products.tiles = vec![ProductTile {
         rows,
         columns,
+        short_steps: false,
         gflops: vec![1.0, 2.0],
     }];
 }

@@ -59,6 +59,7 @@ tiles! {
     Dense [64, 64] 16 dense_64x64 matmul::tile_64x64
     Dense [64, 64] 8 dense_64x64_short matmul::tile_64x64_short
     Dense [32, 64] 16 dense_32x64 matmul::tile_32x64
+    Dense [32, 64] 8 dense_32x64_short matmul::tile_32x64_short
     Epilogue [128, 128] 8 epilogue_128x128 matmul::tile_128x128_epilogue
     Epilogue [64, 128] 8 epilogue_64x128 matmul::tile_64x128_epilogue
     Epilogue [64, 64] 16 epilogue_64x64 matmul::tile_64x64_epilogue
@@ -92,15 +93,19 @@ impl Tile {
             let tile = Self::largest(Form::Dense, [rated.rows, rated.columns]);
             let is_rated = tile.size == [rated.rows, rated.columns];
             let time = time_of_fullest(extents, rated, processors);
-            (is_rated && tile.fits(device, shape)).then_some((tile.size, time))
+            let found = (tile.size, rated.short_steps);
+            (is_rated && tile.fits(device, shape)).then_some((found, time))
         });
         let best = tiles.min_by(|(_, x), (_, y)| x.total_cmp(y));
-        Self::largest(form, best.map_or([0, 0], |(size, _)| size)).with_shorter_steps(shape)
+        let (size, short) = best.map_or(([0, 0], false), |(found, _)| found);
+        // For an A that is stored transposed shorter steps are faster with any number of workgroups.
+        Self::largest(form, size).with_steps(short || shape.trans_a)
     }
 
     /// The largest tile of a form that is no larger than a size; the smallest one if all are.
     pub fn largest(form: Form, [rows, columns]: [usize; 2]) -> &'static Self {
-        let mut tiles = TILES.iter().filter(|tile| tile.form == form);
+        let long = |tile: &&Tile| tile.form == form && !tile.has_longer_steps();
+        let mut tiles = TILES.iter().filter(long);
         let mut last = &TILES[0];
         tiles
             .find(|tile| {
@@ -110,13 +115,21 @@ impl Tile {
             .unwrap_or(last)
     }
 
-    /// The tile of shorter steps, if there is one, for an A that is stored transposed.
-    pub fn with_shorter_steps(&'static self, shape: &MatMul) -> &'static Self {
-        let mut same = TILES.iter();
-        let shorter = same.find(|tile| {
-            (tile.form, tile.size) == (self.form, self.size) && tile.k_step < self.k_step
-        });
-        shorter.filter(|_| shape.trans_a).unwrap_or(self)
+    /// The tile of this form and size with the shorter steps, if that is wanted and there is one.
+    pub fn with_steps(&'static self, short: bool) -> &'static Self {
+        let shorter = self.twins().find(|tile| tile.k_step < self.k_step);
+        shorter.filter(|_| short).unwrap_or(self)
+    }
+
+    fn has_longer_steps(&self) -> bool {
+        self.twins().any(|tile| tile.k_step > self.k_step)
+    }
+
+    /// The tiles of this form and size.
+    fn twins(&self) -> impl Iterator<Item = &'static Self> {
+        let (form, size) = (self.form, self.size);
+        let mut all = TILES.iter();
+        std::iter::from_fn(move || all.find(|tile| (tile.form, tile.size) == (form, size)))
     }
 
     /// Whether the device's limits allow the tile, and the grid's its launch.

@@ -220,6 +220,7 @@ fn only_tile(tuning: &mut KernelTuning, rows: usize, columns: usize) {
     tuning.products.tiles = vec![ProductTile {
         rows,
         columns,
+        short_steps: false,
         gflops: vec![1.0],
     }];
     tuning.products.few_rows_up_to = 0;
@@ -231,6 +232,7 @@ fn integer_tile(tuning: &mut KernelTuning, digits: DigitLayout, [rows, columns]:
     tuning.products.integer_tiles = vec![ProductTile {
         rows,
         columns,
+        short_steps: false,
         gflops: vec![1.0],
     }];
 }

@@ -209,7 +209,7 @@ fn copy_any(from: Operand, panel: Panel, to: &mut [f32]) {
 /// Transposes in blocks of 8 x 8 or 4 x 4. The last block of vectors overlaps its neighbour rather than
 /// being narrower: it writes the same values twice.
 fn transpose(from: Operand, panel: Panel, to: &mut [f32]) {
-    if panel.count < 4 {
+    if panel.count < 4 || panel.k_count == 0 {
         return transpose_any(from, panel, 0..panel.k_count, to);
     }
     let done = transpose_eights(from, panel, to);
