@@ -6,7 +6,8 @@
 #define GROUPS_M (THREAD_M / 4)
 #define GROUPS_N (THREAD_N / 4)
 #define WARPS_N (TILE_N / (WARP_N * THREAD_N))
-// Vectors of A and of B that a thread moves in a step. Where a tile has fewer vectors than threads, two threads move the same.
+// Vectors of A and of B that a thread moves in a step. With FEWER_VECTORS a tile has less of them than threads, and several
+// threads move the same.
 #define LOADS_OF(tile) ((tile * K_STEP / 4 + THREADS - 1) / THREADS)
 #define LOADS_A LOADS_OF(TILE_M)
 #define LOADS_B LOADS_OF(TILE_N)
@@ -28,7 +29,9 @@ struct Place {
 // Where a thread's vector `load` lies. Neighbouring threads follow the contiguous direction.
 Place place_of(uint load, bool k_contiguous, uint tile) {
     uint vector = gl_LocalInvocationIndex + load * THREADS;
-    if (tile * K_STEP / 4u < THREADS) vector %= tile * K_STEP / 4u;
+#ifdef FEWER_VECTORS
+    vector %= tile * K_STEP / 4u;
+#endif
     if (k_contiguous) {
         uint row = vector / LANES;
         return Place(row % tile, 4u * (vector % LANES + LANES * (row / tile)));

@@ -192,8 +192,8 @@ mod matmul {
         b_column: u32, stride_b: u32, stride_c: u32
     }
     tile_128x128, tile_128x128_activation, tile_128x128_epilogue, tile_32x64, tile_32x64_activation,
-    tile_32x64_epilogue, tile_64x128, tile_64x128_activation, tile_64x128_epilogue, tile_64x64,
-    tile_64x64_activation, tile_64x64_epilogue, tile_64x64_short {
+    tile_32x64_epilogue, tile_32x64_short, tile_64x128, tile_64x128_activation, tile_64x128_epilogue,
+    tile_64x64, tile_64x64_activation, tile_64x64_epilogue, tile_64x64_short {
         m: u32, n: u32, k: u32, stride_a: u32, stride_b: u32, stride_c: u32, batch_first: u32, scalar: f32
     }
 }
