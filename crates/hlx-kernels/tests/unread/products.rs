@@ -1,10 +1,11 @@
 //! Products and recurrent steps: what lies behind a row's and a tile's end, between matrices, at other positions.
 
-use hlx_core::{Buffer, DType};
+use hlx_core::{Arithmetic, Buffer, DType};
 use hlx_kernels::KernelError;
 use hlx_kernels::activation::Activation;
 use hlx_kernels::product::{
-    Epilogue, FloatProduct, MatMul, Prologue, matmul, matmul_integers, step_product,
+    Epilogue, FloatProduct, MatMul, Matrices, Operand, Prologue, Role, matmul, matmul_integers,
+    multiply_few, step_product,
 };
 use hlx_kernels::recurrent::{
     Cell, CellBackward, CellForward, TimeStep, cell_backward, cell_forward,
@@ -13,7 +14,7 @@ use hlx_kernels::testing::{ids, normal};
 
 use crate::Entry;
 use crate::run::Run;
-use crate::ways::{FEW_ROWS, FUSED_TILES, PROCESSORS, PRODUCTS};
+use crate::ways::{FEW_ROWS, FUSED_TILES, INTEGERS, PROCESSORS, PRODUCTS};
 
 /// Products in every layout, with gaps between the matrices of a batch.
 fn layouts(run: &mut Run<'_>) -> Result<(), KernelError> {
@@ -153,6 +154,28 @@ fn few_rows(run: &mut Run<'_>) -> Result<(), KernelError> {
         let (halves, c) = (run.typed(&halves)?, run.output(m * n)?);
         matmul(run.device, &a, &halves, None, &c, &shape)?;
         run.collect(&c)?;
+    }
+    Ok(())
+}
+
+/// Few rows whose digits the product makes itself: as they are, of a norm, and of a gate.
+fn few_quantised_rows(run: &mut Run<'_>) -> Result<(), KernelError> {
+    let device = &run.device.with_arithmetic(Arithmetic::Integer);
+    for (m, n, k) in [(1, 35, 576), (3, 17, 320)] {
+        let (x, w) = (run.input(&normal(1, m * k))?, run.input(&normal(2, n * k))?);
+        let (bias, added) = (run.input(&normal(3, n))?, run.input(&normal(4, m * n))?);
+        let (gain, up) = (run.input(&normal(6, k))?, run.input(&normal(7, m * k))?);
+        let weight = Operand::new(device, Role::Weight, &w, Matrices::rows(1, n, k))?;
+        let norm = Prologue::RmsNorm {
+            gain: &gain,
+            eps: 1e-5,
+        };
+        for prologue in [None, Some(norm), Some(Prologue::Gated { up: &up })] {
+            let c = run.output(m * n)?;
+            let behind = (Some(&bias), Some(&added));
+            multiply_few(device, (&x, prologue), &weight, behind, &c)?;
+            run.collect(&c)?;
+        }
     }
     Ok(())
 }
@@ -302,6 +325,7 @@ pub fn entries() -> Vec<Entry> {
         Entry::new("products, fused", FUSED_TILES, fused),
         Entry::new("products, epilogues", &FUSED_TILES[3..], epilogues),
         Entry::new("products, few rows", FEW_ROWS, few_rows),
+        Entry::new("products, few quantised rows", INTEGERS, few_quantised_rows),
         Entry::new("recurrent steps", &[], recurrent),
         Entry::new("products of recurrent steps", PROCESSORS, step_products),
     ]
