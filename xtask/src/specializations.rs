@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::{digests, files};
 
+/// Shaders without constants, which the tests of Python launch.
+const UNLISTED: &str = "examples/python/";
+
 const HEADER: &str = "\
 # Shaders with the specialization constants that launches have given them, ids and words.
 # Written by `cargo xtask test --pipelines`; `cargo xtask ports` compiles them for AMD's chips.
@@ -28,16 +31,28 @@ pub fn add(root: &Path, made: &BTreeSet<String>) -> Result<usize, String> {
     Ok(new.difference(&old).count())
 }
 
-/// Rows of shaders that the tree does not have, or that the list would not contain.
+/// Rows of shaders that the tree does not have, or that the list would not contain, and shaders without a row.
 pub fn check(root: &Path) -> Result<Vec<String>, String> {
     let shaders = digests::shaders(root)?;
     let names: BTreeSet<String> = shaders.into_iter().map(|shader| shader.name).collect();
     let text = files::text(&file(root))?;
-    let rows = text.lines().filter(|line| !line.starts_with('#'));
-    let stale = rows.filter(|line| row(line, &names).as_deref() != Some(line));
-    Ok(stale
-        .map(|line| format!("shaders/specializations.txt: no such shader: {line}"))
-        .collect())
+    let rows: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let stale = rows
+        .iter()
+        .copied()
+        .filter(|line| row(line, &names).as_deref() != Some(line));
+    let stale = stale.map(|line| format!("shaders/specializations.txt: no such shader: {line}"));
+    Ok(stale.chain(without_rows(&rows, &names)).collect())
+}
+
+/// The shaders that no row names, of those whose rows are listed.
+fn without_rows(rows: &[&str], names: &BTreeSet<String>) -> Vec<String> {
+    let of_row = |line: &&str| line.split(' ').next().map(str::to_owned);
+    let listed: BTreeSet<String> = rows.iter().filter_map(of_row).collect();
+    let missing = names.difference(&listed);
+    let missing = missing.filter(|name| row(name, names).is_some() && !name.starts_with(UNLISTED));
+    let reason = "shaders/specializations.txt has no row; `cargo xtask test --pipelines` adds those of the tests";
+    missing.map(|name| format!("{name}: {reason}")).collect()
 }
 
 /// A line of the list: of a shader of the tree, without what the device decides. Modules of matrices
@@ -66,5 +81,14 @@ mod tests {
         assert_eq!(of("chain/of_a_graph 0=1"), None);
         assert_eq!(of("a/matrices 4=16"), None);
         assert_eq!(of("# a/b 0=1"), None);
+    }
+
+    #[test]
+    fn a_shader_without_a_row_is_named() {
+        let names = ["a/b", "a/c", "a/matrices"].map(str::to_owned).into();
+        let missing = without_rows(&["a/b 0=1", "a/b 0=2"], &names);
+        assert_eq!(missing.len(), 1);
+        assert!(missing[0].starts_with("a/c: "), "{missing:?}");
+        assert!(without_rows(&["a/b", "a/c"], &names).is_empty());
     }
 }
