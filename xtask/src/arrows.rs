@@ -132,6 +132,7 @@ const TABLE: [Row; 19] = [
             "hlx-gguf",
             "hlx-kernels",
             "hlx-contract",
+            "hlx-proof",
             "hlx-autograd",
             "hlx-data",
             "hlx-text",

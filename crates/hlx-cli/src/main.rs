@@ -29,6 +29,7 @@ mod report;
 mod run;
 mod screen;
 mod serve;
+mod shell;
 mod store;
 mod tokenizer;
 mod train;
@@ -98,6 +99,10 @@ enum Verb {
     Run(run::Arguments),
     /// Make contracts, and show them.
     Contract(contract::Arguments),
+    /// Print the script that makes a shell complete this program's command line.
+    Completions(shell::Completions),
+    /// Write the manual: a page for this program and for each verb.
+    Man(shell::Manual),
 }
 
 /// The device to run on.
@@ -149,6 +154,8 @@ fn main() -> ExitCode {
         Verb::Store(arguments) => store::run(&arguments),
         Verb::Run(arguments) => run::run(&arguments),
         Verb::Contract(arguments) => contract::run(&arguments),
+        Verb::Completions(arguments) => shell::completions(&arguments),
+        Verb::Man(arguments) => shell::manual(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

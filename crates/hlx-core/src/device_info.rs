@@ -50,6 +50,36 @@ pub struct DeviceInfo {
     pub cache_key: String,
 }
 
+impl DeviceInfo {
+    /// The maker's and the model's numbers on the PCI bus, as the driver gives them; `None` for the CPU device.
+    #[must_use]
+    pub fn pci_ids(&self) -> Option<(u32, u32)> {
+        let mut ids = self.cache_key.split('-');
+        let mut id = || u32::from_str_radix(ids.next()?, 16).ok();
+        match self.kind {
+            DeviceKind::Cpu => None,
+            _ => Some((id()?, id()?)),
+        }
+    }
+
+    /// The maker of a Vulkan device by its number, as in `NVIDIA`; `None` for the CPU device and makers without a
+    /// name here.
+    #[must_use]
+    pub fn vendor(&self) -> Option<&'static str> {
+        Some(match self.pci_ids()?.0 {
+            0x1002 => "AMD",
+            0x106b => "Apple",
+            0x10de => "NVIDIA",
+            0x13b5 => "Arm",
+            0x5143 => "Qualcomm",
+            0x8086 => "Intel",
+            // Khronos gave Mesa a number for its software drivers.
+            0x10005 => "Mesa",
+            _ => return None,
+        })
+    }
+}
+
 impl fmt::Display for DeviceInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} [{}]", self.name, self.selector)
@@ -117,6 +147,22 @@ pub(crate) fn cpu_info() -> DeviceInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_vulkan_device_names_its_maker() {
+        let cpu = cpu_info();
+        assert_eq!((cpu.pci_ids(), cpu.vendor()), (None, None));
+        let of = |cache_key: &str| DeviceInfo {
+            kind: DeviceKind::VulkanGpu,
+            cache_key: cache_key.to_owned(),
+            ..cpu_info()
+        };
+        let card = of("000010de-00002330-915fc100-0a0b");
+        assert_eq!(card.pci_ids(), Some((0x10de, 0x2330)));
+        assert_eq!(card.vendor(), Some("NVIDIA"));
+        assert_eq!(of("0000ffff-00000000-00000000-00").vendor(), None);
+        assert_eq!(of("none").pci_ids(), None);
+    }
 
     #[test]
     fn selectors_parse() {

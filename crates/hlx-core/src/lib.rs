@@ -11,6 +11,7 @@
 pub mod arith;
 mod arithmetic;
 pub mod bytes;
+mod container;
 pub mod cpu;
 mod cpu_stream;
 mod device;
@@ -52,6 +53,8 @@ mod vulkan;
 mod watched;
 
 pub use arithmetic::{Arithmetic, IntegerPath, MatrixShape};
+#[doc(hidden)]
+pub use container::{container_lacks, is_container};
 pub use device::{Device, HostBuffer, OpenRecording, PendingCopy, PendingDownload, SharedBuffer};
 pub use device_info::{DeviceInfo, DeviceKind};
 pub use dispatch::{

@@ -2,9 +2,11 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod doctor;
 mod escapes;
 mod next;
 mod numbers;
 #[cfg(unix)]
 mod output;
+mod shell;
 mod variables;

@@ -1,14 +1,15 @@
 //! `hlx doctor`: the devices of this machine, and whether their arithmetic is HLX's.
 
-use std::time::Instant;
+mod rates;
+mod report;
+
+use std::path::PathBuf;
 
 use anyhow::Result;
-use hlx_core::{Device, DeviceInfo, DeviceKind, why_no_gpu};
-use hlx_kernels::product::Epilogue;
-use hlx_kernels::product::quantised::{
-    Digits, IntegerProduct, Preparation, Prepared, instructions, integer_product,
-};
+use hlx_core::{Device, DeviceInfo, DeviceKind, container_lacks, why_no_gpu};
+use hlx_kernels::product::quantised::instructions;
 
+use self::rates::{integer_rate, written};
 use crate::print::say;
 
 #[derive(clap::Args)]
@@ -16,9 +17,24 @@ pub struct Arguments {
     /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
+    /// Open the device that programs would run on and nothing else, and name what a container lacks for a GPU.
+    #[arg(long, conflicts_with = "json")]
+    quick: bool,
+    /// Train the golden runs on each device, measure a few rates, and write it all to a file without personal data.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "quick"])]
+    report: Option<PathBuf>,
+    /// With --report: this device alone; may be repeated. The environment variable HLX_DEVICE wins.
+    #[arg(long, value_name = "DEVICE", requires = "report")]
+    device: Vec<String>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(path) = &arguments.report {
+        return report::run(path, &arguments.device);
+    }
+    if arguments.quick {
+        return quick();
+    }
     let opened: Vec<_> = Device::devices()
         .into_iter()
         .map(|info| {
@@ -61,54 +77,37 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             }
         }
     }
-    if let Some(why) = why_no_gpu() {
+    let lacks = container_lacks();
+    if lacks.is_empty()
+        && let Some(why) = why_no_gpu()
+    {
         say!("\nno Vulkan GPU: {why}")?;
     }
+    if !lacks.is_empty() {
+        say!("")?;
+    }
+    print_lacks(&lacks)?;
     let chosen = Device::open_from_env("auto")?;
     say!("\nwithout --device, programs run on {}", chosen.info())
 }
 
-/// The rate of products over integers, their operands prepared: operations of f32 a second, the best of a few runs.
-fn integer_rate(device: &Device) -> Result<f64> {
-    const RUNS: usize = 3;
-    let n = match device.info().kind {
-        DeviceKind::VulkanGpu => 4096,
-        DeviceKind::Cpu => 1024,
-        DeviceKind::VulkanSoftware => 256,
-    };
-    let x = device.alloc_shape(&[n, n])?;
-    hlx_kernels::elementwise::fill(device, 1.0, &x)?;
-    let a = Prepared::new(
-        device,
-        &x,
-        Preparation::of_rows(n, n, Digits::Two).laid_for(device),
-    )?;
-    let b = Prepared::new(
-        device,
-        &x,
-        Preparation::of_rows(n, n, Digits::One).laid_for(device),
-    )?;
-    let shape = IntegerProduct::new(n, n, n);
-    let mut seconds = f64::INFINITY;
-    // The first run makes the pipeline.
-    for run in 0..=RUNS {
-        device.sync()?;
-        let start = Instant::now();
-        integer_product(device, [&a, &b], None, &x, &shape, Epilogue::None)?;
-        device.sync()?;
-        if run > 0 {
-            seconds = seconds.min(start.elapsed().as_secs_f64());
-        }
-    }
-    Ok((2 * n * n * n) as f64 / seconds)
+/// The device that programs run on, and what a container lacks.
+///
+/// # Errors
+/// That device does not open: a container's health check fails.
+fn quick() -> Result<()> {
+    print_lacks(&container_lacks())?;
+    let device = Device::open_from_env("auto")?;
+    let info = device.info();
+    say!(
+        "hlx {} runs on {info}, {}",
+        env!("CARGO_PKG_VERSION"),
+        info.driver
+    )
 }
 
-/// A rate in TFLOP/s, or in GFLOP/s below one.
-fn written(flops_per_second: f64) -> String {
-    match flops_per_second / 1e12 {
-        rate if rate < 1.0 => format!("{:.1} GFLOP/s", 1e3 * rate),
-        rate => format!("{rate:.1} TFLOP/s"),
-    }
+fn print_lacks(lacks: &[String]) -> Result<()> {
+    lacks.iter().try_for_each(|lack| say!("container   {lack}"))
 }
 
 fn print_device(info: &DeviceInfo) -> Result<()> {
