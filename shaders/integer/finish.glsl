@@ -27,13 +27,19 @@ layout(push_constant) uniform Push {
     uint groups, c_first, c_row;
     // Of BOUNDED products the first group, and how many there are.
     uint first_group, n_groups;
+#ifdef B_IN_BLOCKS
+    uint blocks;  // of a row of b
+#else
     uint b_rows;  // of all of b
+#endif
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer A { uvec4 a[]; };
 layout(set = 0, binding = 1) readonly restrict buffer AExponents { int a_exponents[]; };
+#ifndef B_IN_BLOCKS
 layout(set = 0, binding = 2) readonly restrict buffer B { uvec4 b[]; };
 layout(set = 0, binding = 3) readonly restrict buffer BExponents { int b_exponents[]; };
+#endif
 layout(set = 0, binding = 4) readonly buffer Bias { float bias[]; };
 HLX_WITH_VECTORS(5, readonly, float, Extra, extra)
 HLX_WITH_VECTORS(6, , float, C, c)

@@ -78,7 +78,9 @@ uint place_in_c(uint i, uint j) { return tile.in_c + (TURNED ? j * push.c_row + 
 uint unit_of_a(uint row, uint plane, uint unit) {
     return hlx_unit_at(row, plane, unit, 2u, rows_of_a(), push.units, A_IN_PIECES);
 }
+#ifndef B_IN_BLOCKS
 uint unit_of_b(uint row, uint unit) { return hlx_unit_at(row, 0u, unit, 1u, push.b_rows, push.units, B_IN_PIECES); }
+#endif
 
 // Declares how many tiles are beside and below each other in a product, and the workgroup's product, if it has one.
 #define DECLARE_PRODUCT(ROWS, COLUMNS) \

@@ -149,6 +149,11 @@ mod indexing {
     scatter { count: u32, first: u32, n_dims: u32, extents: [u32; 8], strides: [u32; 8] }
 }
 mod integer {
+    block_rows { n: u32, rows: u32, terms: u32 }
+    blocks_few, blocks_few_dots, blocks_many, blocks_many_dots {
+        batch: u32, m: u32, n: u32, units: u32, groups: u32, c_first: u32, c_row: u32, first_group: u32,
+        n_groups: u32, blocks: u32
+    }
     column_tops, column_tops_of_activation, column_tops_of_gated, column_tops_of_layer_norm,
     column_tops_of_rms_norm, prepare_columns, prepare_columns_of_activation, prepare_columns_of_gated,
     prepare_columns_of_layer_norm, prepare_columns_of_rms_norm, prepare_rows_and_columns, row_and_column_tops {

@@ -11,6 +11,7 @@
 //! Chains of floats are computed by tiles of C, whatever their source: `tiles.rs` has the table of them, picks one for a device,
 //! and launches the grid. `dtype_product.rs` has products of tensors of an integer dtype.
 
+pub mod blocks;
 mod dtype_product;
 pub(crate) mod floats;
 pub(crate) mod formats;

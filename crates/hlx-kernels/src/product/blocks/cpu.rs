@@ -1,0 +1,266 @@
+//! Products with weights in blocks on the CPU: panels of 16 columns in parallel. The sums are integers, by whatever instructions;
+//! their chains are floats, in one written order.
+
+mod lanes;
+mod sums;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use std::ops::Range;
+
+use hlx_core::{arith, multiversion};
+
+use super::format::{BlockFormat, PANEL};
+use super::packed::wide;
+use crate::parallel;
+use crate::product::quantised::PIECE;
+use crate::product::quantised::specification::factors;
+use crate::product::rectangles::{Target, parts};
+use sums::Instructions;
+#[cfg(test)]
+pub(super) use sums::instructions;
+
+/// Rows of A that meet a panel together.
+const ROWS: usize = 4;
+/// Blocks whose sums are held at a time.
+const STRIP: usize = 16;
+/// Rows of a task at most: their digits stay in a cache.
+const TASK_ROWS: usize = 64;
+
+/// A product's operands as they lie in memory.
+#[derive(Clone, Copy)]
+pub(super) struct Operands<'a> {
+    pub format: &'static BlockFormat,
+    /// Rows of A, of the weight, and terms.
+    pub sizes: [usize; 3],
+    /// Of A, \[2, m, padded\].
+    pub digits: &'a [i8],
+    /// Of A, \[m, pieces\].
+    pub exponents: &'a [i32],
+    pub padded: usize,
+    pub words: &'a [u32],
+    pub bias: Option<&'a [f32]>,
+    pub extra: Option<&'a [f32]>,
+}
+
+/// What the sums read of a row of A: words of four digits, the upper ones and the lower ones, and the digits' sums by groups.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    digits: [&'a [i32]; 2],
+    groups: &'a [[i32; 2]],
+}
+
+/// The sums of a strip of blocks: those of q X, upper and lower digits, and those of minima, of [`PANEL`] columns.
+type Sums = [[[i32; PANEL]; 3]; STRIP];
+
+struct Product<'a> {
+    operands: Operands<'a>,
+    instructions: Instructions,
+    /// The sums of A's digits by groups, \[m, groups of a row\].
+    groups: &'a [[i32; 2]],
+    groups_of_row: usize,
+    c: Target,
+}
+
+/// Computes a product by the fastest instructions.
+pub(super) fn product(operands: Operands<'_>, c: &mut [f32]) {
+    product_by(sums::fastest(), operands, c);
+}
+
+pub(super) fn product_by(instructions: Instructions, operands: Operands<'_>, c: &mut [f32]) {
+    let [m, n, _] = operands.sizes;
+    let groups_of_row = operands.padded / operands.format.group;
+    let groups = group_sums(&operands, groups_of_row);
+    let product = Product {
+        operands,
+        instructions,
+        groups: &groups,
+        groups_of_row,
+        c: Target::new(c),
+    };
+    let mut tasks = Vec::new();
+    for rows in parts(&(0..m), TASK_ROWS) {
+        let across = hlx_core::cpu::threads_of_launch() * 4;
+        let panels = n.div_ceil(PANEL);
+        for panels in parts(&(0..panels), panels.div_ceil(across).max(1)) {
+            tasks.push((rows.clone(), panels));
+        }
+    }
+    parallel::each(&mut tasks, |(rows, panels)| {
+        for panel in panels.clone() {
+            for rows in parts(rows, ROWS) {
+                product.tile(panel, rows);
+            }
+        }
+    });
+}
+
+/// The sums of A's digits by groups.
+fn group_sums(operands: &Operands<'_>, of_row: usize) -> Vec<[i32; 2]> {
+    let [m, ..] = operands.sizes;
+    let (high, low) = operands.digits.split_at(m * operands.padded);
+    let mut sums = vec![[0; 2]; m * of_row];
+    let group = operands.format.group;
+    let rows = parallel::write(&mut sums, of_row.max(1));
+    parallel::for_each(rows, |row, sums: &mut [[i32; 2]]| {
+        let at = row * operands.padded;
+        let digits = [high, low].map(|digits| digits[at..].chunks_exact(group));
+        let [high, low] = digits;
+        let of = |digits: &[i8]| digits.iter().map(|digit| i32::from(*digit)).sum::<i32>();
+        for ((sums, high), low) in sums.iter_mut().zip(high).zip(low) {
+            *sums = [of(high), of(low)];
+        }
+    });
+    sums
+}
+
+impl Product<'_> {
+    /// Results of at most [`ROWS`] rows and of a panel's columns.
+    fn tile(&self, panel: usize, rows: Range<usize>) {
+        let mut results = [[0.0; PANEL]; ROWS];
+        let pieces = self.operands.padded.div_ceil(PIECE).max(1);
+        for piece in 0..pieces {
+            let terms = piece * PIECE..self.operands.padded.min((piece + 1) * PIECE);
+            let mut chains = [[0.0; PANEL]; ROWS];
+            self.chain(panel, &rows, terms, &mut chains);
+            for ((row, chain), result) in rows.clone().zip(&chains).zip(&mut results) {
+                let of_row = factors(self.operands.exponents[row * pieces + piece]);
+                end_of_piece(chain, of_row, piece > 0, result);
+            }
+        }
+        for (row, mut values) in rows.zip(results) {
+            self.store(panel, row, &mut values);
+        }
+    }
+
+    /// Continues the chains of a piece's terms.
+    fn chain(
+        &self,
+        panel: usize,
+        rows: &Range<usize>,
+        terms: Range<usize>,
+        chains: &mut [[f32; PANEL]; ROWS],
+    ) {
+        let (format, places) = (self.operands.format, self.operands.format.places());
+        let (chunk, k) = (format.chunk(), self.operands.sizes[2]);
+        let chunk_words = places.words * PANEL;
+        let of_panel = self.operands.words.len() / self.operands.sizes[1].div_ceil(PANEL);
+        let words = &self.operands.words[panel * of_panel..][..of_panel];
+        let strip = STRIP * format.block;
+        // Chunks of zeros fill up a row; they belong to no chain.
+        let mut sums: [Sums; ROWS] = [[[[0; PANEL]; 3]; STRIP]; ROWS];
+        for terms in parts(
+            &(terms.start..terms.end.min(k.next_multiple_of(chunk))),
+            strip,
+        ) {
+            let chunks = terms.start / chunk..terms.end.div_ceil(chunk);
+            let words = &words[chunks.start * chunk_words..chunks.end * chunk_words];
+            let of_a: [Row<'_>; ROWS] =
+                std::array::from_fn(|i| self.row(rows.start + i.min(rows.len() - 1), &terms));
+            self.instructions
+                .sums(format, words, &of_a[..rows.len()], &mut sums);
+            let blocks = (terms.end.min(k) - terms.start) / format.block;
+            let mut of_blocks = [[[0.0; PANEL]; 2]; STRIP];
+            for (at, to) in of_blocks[..blocks].iter_mut().enumerate() {
+                let per_chunk = chunk / format.block;
+                let chunk = &words[at / per_chunk * chunk_words..][..chunk_words];
+                floats_of(format, &chunk[places.factors * PANEL..], at % per_chunk, to);
+            }
+            for (sums, chain) in sums.iter().zip(chains.iter_mut()).take(rows.len()) {
+                let (sums, of_blocks) = (&sums[..blocks], &of_blocks[..blocks]);
+                continue_chain(sums, of_blocks, format.has_mins, chain);
+            }
+        }
+    }
+
+    /// What the sums read of a row of A, of a range of terms.
+    fn row(&self, row: usize, terms: &Range<usize>) -> Row<'_> {
+        let operands = &self.operands;
+        let (padded, group) = (operands.padded, operands.format.group);
+        let line = |plane: usize| {
+            let at = (plane * operands.sizes[0] + row) * padded;
+            bytemuck::cast_slice(&operands.digits[at..][terms.clone()])
+        };
+        let groups = &self.groups[row * self.groups_of_row..][..self.groups_of_row];
+        Row {
+            digits: [line(0), line(1)],
+            groups: &groups[terms.start / group..terms.end / group],
+        }
+    }
+
+    /// Adds what is added at the end, and stores a row's results.
+    fn store(&self, panel: usize, row: usize, values: &mut [f32; PANEL]) {
+        let [_, n, _] = self.operands.sizes;
+        let first = panel * PANEL;
+        let values = &mut values[..PANEL.min(n - first)];
+        let at = row * n + first;
+        if let Some(bias) = self.operands.bias {
+            for (v, bias) in values.iter_mut().zip(&bias[first..]) {
+                *v = arith::pos0(arith::add(*v, *bias));
+            }
+        }
+        if let Some(extra) = self.operands.extra {
+            for (v, extra) in values.iter_mut().zip(&extra[at..]) {
+                *v = arith::add(*v, *extra);
+            }
+        }
+        // SAFETY: no other task has this row and panel.
+        let c =
+            unsafe { std::slice::from_raw_parts_mut(self.c.at(at, values.len()), values.len()) };
+        c.copy_from_slice(values);
+    }
+}
+
+/// The `d` and the `dmin` of a block of a chunk, from the chunk's last words.
+fn floats_of(format: &BlockFormat, words: &[u32], at: usize, to: &mut [[f32; PANEL]; 2]) {
+    let [d, dmin] = to;
+    let words = match format.has_mins {
+        true => &words[at * PANEL..],
+        false => words,
+    };
+    for ((d, dmin), word) in d.iter_mut().zip(dmin).zip(words) {
+        match format.has_mins {
+            true => [*d, *dmin] = [word & 0xffff, word >> 16].map(|bits| wide(format, bits)),
+            false => *d = wide(format, word >> (16 * at) & 0xffff),
+        }
+    }
+}
+
+multiversion! {
+    /// Continues the chains of a row's columns by blocks: their sums, and their `d` and `dmin`.
+    fn continue_chain<A>(
+        sums: &[[[i32; PANEL]; 3]],
+        floats: &[[[f32; PANEL]; 2]],
+        has_mins: bool,
+        chain: &mut [f32; PANEL],
+    ) {
+        let mut c = *chain;
+        for ([high, low, mins], [d, dmin]) in sums.iter().zip(floats) {
+            for i in 0..PANEL {
+                let upper = high[i] + (low[i] >> 8);
+                let lower = ((upper & 0xffff) << 8 | (low[i] & 0xff)) as f32;
+                let sum = A::fma((upper >> 16) as f32, 16_777_216.0, lower);
+                c[i] = A::fma(d[i], sum, c[i]);
+            }
+            if has_mins {
+                for i in 0..PANEL {
+                    c[i] = A::fma(-dmin[i], mins[i] as f32, c[i]);
+                }
+            }
+        }
+        *chain = c;
+    }
+
+    /// Scales the chains of a piece and adds them to the results of the pieces before.
+    fn end_of_piece<A>(
+        chain: &[f32; PANEL],
+        of_row: [f32; 2],
+        is_added: bool,
+        results: &mut [f32; PANEL],
+    ) {
+        for (result, c) in results.iter_mut().zip(chain) {
+            let v = arith::pos0(A::mul(A::mul(*c, of_row[0]), of_row[1]));
+            *result = if is_added { arith::add(*result, v) } else { v };
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The product with a weight in blocks: its checks, and its launch on either kind of device.
+
+use bytemuck::cast_slice;
+use hlx_core::{Binding, Buffer, DType, Device, IntegerPath, Shader, as_u32};
+
+use super::cpu;
+use super::format::{BlockFormat, Levels, PANEL};
+use super::packed::BlockRows;
+use crate::Result;
+use crate::error::{check_dtype, check_indexable, check_len, check_sizes};
+use crate::kernel::Kernel;
+use crate::product::floats::Epilogue;
+use crate::product::quantised::{Digits, PIECE, Prepared};
+use crate::tuning::KernelTuning;
+
+shader!(integer::{
+    blocks_few as few_shader, blocks_few_dots as few_dots_shader, blocks_many as many_shader,
+    blocks_many_dots as many_dots_shader,
+});
+
+const NAME: &str = "block_product";
+/// Rows of A at most for which a workgroup has a panel's columns, and those that it has then.
+const FEW: usize = 16;
+const FEW_ROWS: usize = 4;
+/// Rows and columns of a workgroup otherwise.
+const SIDE: usize = 64;
+
+impl BlockFormat {
+    /// The shaders' constants.
+    pub(super) fn constants(&self) -> [(u32, u32); 9] {
+        let offset = self.offset as u32;
+        let is_e2m1 = self.levels == Levels::E2M1;
+        let [block, group, low, high] =
+            [self.block, self.group, self.bits[0], self.bits[1]].map(|n| n as u32);
+        [
+            (20, block),
+            (21, group),
+            (22, low),
+            (23, high),
+            (24, offset),
+            (25, u32::from(is_e2m1)),
+            (26, u32::from(self.has_scales)),
+            (27, u32::from(self.has_mins)),
+            (28, u32::from(self.is_brain)),
+        ]
+    }
+}
+
+/// Computes `C = A W^T` of a prepared operand of two digits, \[m, k\], and a weight in blocks, \[n, k\], and what follows: `bias`,
+/// \[n\], or nothing; then an epilogue over C, \[m, n\], with the bits of its own launch.
+///
+/// # Errors
+/// If a buffer has another type or length, the operands other terms, and if a launch fails.
+pub fn block_product(
+    device: &Device,
+    a: &Prepared,
+    b: &BlockRows,
+    bias: Option<&Buffer>,
+    c: &Buffer,
+    epilogue: Epilogue<'_>,
+) -> Result<()> {
+    check(a, b, bias, c)?;
+    match epilogue {
+        Epilogue::None => launch(device, a, b, [bias, None], c),
+        Epilogue::Add(r) => {
+            check_len(NAME, "r", r, c.len())?;
+            launch(device, a, b, [bias, Some(r)], c)
+        }
+        other => other.separately(device, c, false, |c| launch(device, a, b, [bias, None], c)),
+    }
+}
+
+fn check(a: &Prepared, b: &BlockRows, bias: Option<&Buffer>, c: &Buffer) -> Result<()> {
+    let (of, [n, k]) = (a.of, b.sizes);
+    check_that!(NAME, of.k == k && of.n_digits == Digits::Two && of.piece == PIECE && of.in_pieces() == 0 =>
+        "{of:?}, expected rows of {k} terms in two digits")?;
+    check_sizes(NAME, &[of.rows, n])?;
+    check_dtype(NAME, "a's digits", &a.digits, DType::I8)?;
+    check_dtype(NAME, "a's exponents", &a.exponents, DType::I32)?;
+    check_len(NAME, "a's digits", &a.digits, of.digits_len())?;
+    check_len(NAME, "a's exponents", &a.exponents, of.exponents_len())?;
+    check_len(NAME, "the weight", &b.words, b.format.words(b.sizes))?;
+    check_indexable(NAME, "a", of.digits_len())?;
+    check_dtype(NAME, "c", c, DType::F32)?;
+    check_len(NAME, "c", c, [of.rows, n])?;
+    match bias {
+        Some(bias) => check_len(NAME, "bias", bias, n),
+        None => Ok(()),
+    }
+}
+
+/// The shader of a product of m rows, and its tile.
+fn chosen(device: &Device, m: usize) -> (&'static Shader, [usize; 2]) {
+    let path = KernelTuning::of(device).products.integers;
+    let dots = path != IntegerPath::Plain && device.integer_paths().contains(&IntegerPath::Dots);
+    match (m <= FEW, dots) {
+        (true, false) => (&few_shader::SHADER, [m.clamp(1, FEW_ROWS), PANEL]),
+        (true, true) => (&few_dots_shader::SHADER, [m.clamp(1, FEW_ROWS), PANEL]),
+        (false, false) => (&many_shader::SHADER, [SIDE; 2]),
+        (false, true) => (&many_dots_shader::SHADER, [SIDE; 2]),
+    }
+}
+
+fn launch(
+    device: &Device,
+    a: &Prepared,
+    b: &BlockRows,
+    [bias, extra]: [Option<&Buffer>; 2],
+    c: &Buffer,
+) -> Result<()> {
+    let (of, format, [n, k]) = (a.of, b.format, b.sizes);
+    let m = of.rows;
+    if m * n == 0 {
+        return Ok(());
+    }
+    let (shader, [rows, columns]) = chosen(device, m);
+    let target = match of.pieces() {
+        1 => Binding::Write(c),
+        _ => Binding::ReadWrite(c),
+    };
+    let kernel = Kernel::new(NAME, shader)
+        .constants(constants!(0: bias.is_some(), extra.is_some()))
+        .constants([(3, PIECE as u32)])
+        .constants((m <= FEW).then_some((10, rows as u32)).as_slice())
+        .constants(format.constants())
+        .reads([&a.digits, &a.exponents, &b.words])
+        .reads_if(None)
+        .reads_if(bias)
+        .reads_if(extra)
+        .bind(target)
+        .reads_if(None)
+        .flops(2 * (m * n * k) as u64);
+    let push = push!(few_shader =>
+        batch: 1_u32, m, n, units: of.padded() / 16, groups: 1_u32, c_first: 0_u32, c_row: n, first_group: 0_u32,
+        n_groups: 0_u32, blocks: k / format.block);
+    let groups = m.div_ceil(rows) * n.div_ceil(columns);
+    let (has_bias, has_extra) = (bias.is_some(), extra.is_some());
+    let padded = of.padded();
+    kernel.launch(device, push, groups, move |read, [c]| {
+        let [digits, exponents, words, _, bias, extra, _] = read;
+        let operands = cpu::Operands {
+            format,
+            sizes: [m, n, k],
+            digits: cast_slice(digits),
+            exponents: cast_slice(exponents),
+            padded,
+            words: as_u32(words),
+            bias: has_bias.then_some(bias),
+            extra: has_extra.then_some(extra),
+        };
+        cpu::product(operands, c);
+    })
+}

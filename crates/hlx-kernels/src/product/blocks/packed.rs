@@ -1,0 +1,185 @@
+//! A weight in blocks as products read it.
+
+use hlx_core::{Buffer, DType, Device};
+
+use super::format::{BlockFormat, PANEL};
+use crate::element::from_f16;
+use crate::error::{check_indexable, check_sizes};
+use crate::{KernelError, Result, parallel};
+
+const NAME: &str = "block_rows";
+
+/// A block's integers and floats; those past the format's numbers do not count.
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    /// The integers q, with their signs. Of [`Levels::E2M1`] the doubled values.
+    pub q: [i8; 256],
+    /// The scales of the groups.
+    pub scales: [i8; 16],
+    /// Their minima.
+    pub mins: [u8; 16],
+    /// What scales the integers.
+    pub d: f32,
+    /// What scales the minima.
+    pub dmin: f32,
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        Self {
+            q: [0; 256],
+            scales: [1; 16],
+            mins: [1; 16],
+            d: 0.0,
+            dmin: 0.0,
+        }
+    }
+}
+
+/// A weight \[n, k\] in blocks.
+///
+/// Rows lie in panels of 16, whose words of one place are side by side: \[n / 16, chunks, words of a chunk, 16\]. A chunk is a
+/// block of 256 terms or two of 32. It has the integers' lower bits, then their upper bits, four scales per word, four minima
+/// per word, and `d` with `dmin`, or the two `d`, each of 16 bits.
+#[derive(Clone, Debug)]
+pub struct BlockRows {
+    /// u32, as above.
+    pub words: Buffer,
+    /// The format of its blocks.
+    pub format: &'static BlockFormat,
+    /// Rows and terms.
+    pub sizes: [usize; 2],
+}
+
+impl BlockRows {
+    /// Packs a weight \[n, k\]: `read` writes the block of a row and of a place in it, counted from 0.
+    ///
+    /// # Errors
+    /// Unless k is a multiple of the format's blocks; for a block that the format cannot have, and what the device reports.
+    pub fn new(
+        device: &Device,
+        format: &'static BlockFormat,
+        [n, k]: [usize; 2],
+        read: impl Fn(usize, usize, &mut Block) + Sync,
+    ) -> Result<Self> {
+        check_that!(NAME, k.is_multiple_of(format.block) =>
+            "rows of {k} values, expected a multiple of {block}, a block of {name}",
+            block = format.block, name = format.name)?;
+        check_sizes(NAME, &[n, k])?;
+        let len = format.words([n, k]);
+        check_indexable(NAME, "the weight", len)?;
+        let mut words = vec![0_u32; len];
+        let of_panel = len.checked_div(n.div_ceil(PANEL)).unwrap_or(0);
+        let mut tasks: Vec<_> = words
+            .chunks_mut(of_panel.max(1))
+            .enumerate()
+            .map(|(panel, words)| (panel, words, Ok(())))
+            .collect();
+        parallel::each(&mut tasks, |(panel, words, done)| {
+            *done = pack_panel(format, [n, k], *panel, words, &read);
+        });
+        tasks.into_iter().try_for_each(|(_, _, done)| done)?;
+        let buffer = device.alloc_typed(DType::U32, len)?;
+        device.upload_words(&buffer, &words)?;
+        Ok(Self {
+            words: buffer,
+            format,
+            sizes: [n, k],
+        })
+    }
+
+    /// Bytes of memory.
+    pub fn n_bytes(&self) -> usize {
+        4 * self.words.len()
+    }
+}
+
+fn pack_panel(
+    format: &'static BlockFormat,
+    [n, k]: [usize; 2],
+    panel: usize,
+    words: &mut [u32],
+    read: &(impl Fn(usize, usize, &mut Block) + Sync),
+) -> Result<()> {
+    let (mut block, of_chunk) = (Block::default(), format.chunk() / format.block);
+    let chunk_words = format.places().words * PANEL;
+    for column in 0..PANEL.min(n - panel * PANEL) {
+        for at in 0..k / format.block {
+            let row = panel * PANEL + column;
+            read(row, at, &mut block);
+            let chunk = &mut words[at / of_chunk * chunk_words..][..chunk_words];
+            pack(format, &block, at % of_chunk, column, chunk).map_err(|reason| {
+                KernelError::argument(NAME)(format!("row {row}, block {at}: {reason}"))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes block `at` of a chunk to a column's words.
+fn pack(
+    format: &BlockFormat,
+    block: &Block,
+    at: usize,
+    column: usize,
+    chunk: &mut [u32],
+) -> Result<(), String> {
+    let places = format.places();
+    let mut put = |word: usize, bits: u32| chunk[word * PANEL + column] |= bits;
+    let [low, high] = format.bits;
+    for (term, &q) in block.q[..format.block].iter().enumerate() {
+        let bits = format.bits_of(q);
+        let bits = bits.ok_or_else(|| format!("the integer {q} is none of {}", format.name))?;
+        let unit = (at * format.block + term) / 32;
+        let [[low_at, low_shift], [high_at, high_shift]] = format.place_of(term % 32);
+        let (lower, upper) = (bits & ((1 << low) - 1), bits >> low);
+        put(unit * low + low_at, lower << low_shift);
+        if high > 0 {
+            put(places.high + unit * high + high_at, upper << high_shift);
+        }
+    }
+    if format.has_scales {
+        for group in 0..format.groups() {
+            let shift = 8 * (group % 4);
+            put(
+                places.scales + group / 4,
+                u32::from(block.scales[group] as u8) << shift,
+            );
+            if format.has_mins {
+                put(
+                    places.mins + group / 4,
+                    u32::from(block.mins[group]) << shift,
+                );
+            }
+        }
+    }
+    let [d, dmin] = [("d", block.d), ("dmin", block.dmin)];
+    let factor = |(name, value): (&str, f32)| {
+        half_of(format, value)
+            .ok_or_else(|| format!("{name} is {value:e}, no finite number of 16 bits"))
+    };
+    match format.has_mins {
+        true => put(places.factors + at, factor(d)? | factor(dmin)? << 16),
+        false => put(places.factors, factor(d)? << (16 * at)),
+    }
+    Ok(())
+}
+
+/// A `d` in 16 bits, if it has that many; what is below 2^-126 is a zero.
+fn half_of(format: &BlockFormat, value: f32) -> Option<u32> {
+    let flushed = hlx_core::arith::flush(value);
+    let bits = match format.is_brain {
+        true => flushed.to_bits() >> 16,
+        false => u32::from(half::f16::from_f32(flushed).to_bits()),
+    };
+    let is_exact = wide(format, bits).to_bits() == flushed.to_bits();
+    (is_exact && value.is_finite()).then_some(bits)
+}
+
+/// The value of 16 bits.
+pub(super) fn wide(format: &BlockFormat, bits: u32) -> f32 {
+    f32::from_bits(match format.is_brain {
+        true => bits << 16,
+        false => from_f16(bits),
+    })
+}

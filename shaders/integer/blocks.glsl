@@ -1,0 +1,77 @@
+// Weights in blocks (hlx-kernels, product/blocks): rows lie in panels of 16, whose words of one place are side by side. A chunk
+// is a block of 256 terms or two of 32: the integers' lower bits, their upper ones, four scales per word, four minima per word,
+// and d with dmin, or the two d, each of 16 bits.
+#include "../include/arith.glsl"
+#include "../include/element.glsl"
+
+layout(constant_id = 20) const uint BLOCK = 256;
+layout(constant_id = 21) const uint GROUP = 32;
+layout(constant_id = 22) const uint LOW_BITS = 4;
+layout(constant_id = 23) const uint HIGH_BITS = 0;
+// Of an integer without a sign; those of 8 bits have theirs.
+layout(constant_id = 24) const uint OFFSET = 0;
+layout(constant_id = 25) const bool IS_E2M1 = false;
+layout(constant_id = 26) const bool HAS_SCALES = true;
+layout(constant_id = 27) const bool HAS_MINS = true;
+// d is the upper half of an f32, not an f16.
+layout(constant_id = 28) const bool IS_BRAIN = false;
+
+const uint PANEL = 16u;
+const uint CHUNK = BLOCK == 256u ? 256u : 64u;
+const uint BLOCKS_OF_CHUNK = CHUNK / BLOCK;
+const uint GROUPS = BLOCK / GROUP;
+const uint HIGH_AT = CHUNK * LOW_BITS / 32u;
+const uint SCALES_AT = HIGH_AT + CHUNK * HIGH_BITS / 32u;
+const uint SCALE_WORDS = HAS_SCALES ? CHUNK / GROUP / 4u : 0u;
+const uint MINS_AT = SCALES_AT + SCALE_WORDS;
+const uint FACTORS_AT = MINS_AT + (HAS_MINS ? SCALE_WORDS : 0u);
+const uint CHUNK_WORDS = FACTORS_AT + (HAS_MINS ? BLOCKS_OF_CHUNK : 1u);
+
+layout(set = 0, binding = 2) readonly restrict buffer Blocks { uint block_words[]; };
+
+// Where the words of a row's chunk begin: 16 apart.
+uint chunk_at(uint row, uint chunk, uint chunks) {
+    return ((row / PANEL * chunks + chunk) * CHUNK_WORDS) * PANEL + row % PANEL;
+}
+uint block_word(uint at, uint word) { return block_words[at + word * PANEL]; }
+
+// Four doubled E2M1 numbers plus 12, by their bits.
+uint e2m1(uint bits) {
+    uint low = bits & 0x03030303u;
+    uint is_large = bits >> 2 & 0x01010101u;
+    // 4, 6, 8, 12 where the third bit is set: 4 + 2 low, and 2 more where low is 3.
+    uint more = 0x04040404u + low + ((low & low >> 1) << 1 & 0x02020202u);
+    uint size = low + (more & is_large * 255u);
+    uint is_negative = (bits >> 3 & 0x01010101u) * 255u;
+    return 0x0c0c0c0cu + (size & ~is_negative) - (size & is_negative);
+}
+
+// Four integers of a chunk, those from 4 quad on, a byte each: of 8 bits with their signs, others plus OFFSET.
+uint block_integers(uint at, uint quad) {
+    uint unit = quad / 8u;
+    uint word = quad % 8u;
+    uint bits;
+    if (LOW_BITS == 8u) return block_word(at, unit * 8u + word);
+    if (LOW_BITS == 4u) bits = block_word(at, unit * 4u + word % 4u) >> (4u * (word / 4u)) & 0x0f0f0f0fu;
+    else bits = block_word(at, unit * 2u + word / 4u) >> (2u * (word % 4u)) & 0x03030303u;
+    if (HIGH_BITS == 1u) bits |= (block_word(at, HIGH_AT + unit) >> word & 0x01010101u) << LOW_BITS;
+    if (HIGH_BITS == 2u)
+        bits |= (block_word(at, HIGH_AT + unit * 2u + word / 4u) >> (2u * (word % 4u)) & 0x03030303u) << LOW_BITS;
+    return IS_E2M1 ? e2m1(bits) : bits;
+}
+
+// Of a group of a chunk's block.
+int block_scale(uint at, uint group) {
+    return HAS_SCALES ? bitfieldExtract(int(block_word(at, SCALES_AT + group / 4u)), int(8u * (group % 4u)), 8) : 1;
+}
+int block_min(uint at, uint group) {
+    return HAS_SCALES ? int(block_word(at, MINS_AT + group / 4u) >> (8u * (group % 4u)) & 255u) : 1;
+}
+
+// d and dmin of a chunk's block.
+vec2 block_factors(uint at, uint block) {
+    uint word = block_word(at, FACTORS_AT + (HAS_MINS ? block : 0u));
+    uvec2 bits = HAS_MINS ? uvec2(word & 0xffffu, word >> 16) : uvec2(word >> (16u * block) & 0xffffu, 0u);
+    uvec2 wide = IS_BRAIN ? bits << 16 : uvec2(hlx_from_f16(bits.x), hlx_from_f16(bits.y));
+    return uintBitsToFloat(wide);
+}
