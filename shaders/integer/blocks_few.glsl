@@ -54,7 +54,7 @@ void main() {
                         sum[m] = ivec2(0);
                         mins[m] = 0;
                     }
-                    [[unroll]] for (uint group = 0u; group < GROUPS; ++group) {
+                    [[dont_unroll]] for (uint group = 0u; group < GROUPS; ++group) {
                         uint of_chunk = block * GROUPS + group;
                         uvec4 integers[UNITS_OF_GROUP];
                         [[unroll]] for (uint j = 0u; j < UNITS_OF_GROUP; ++j)

@@ -54,7 +54,7 @@ void main() {
                     group_sums[i] = sum;
                 }
                 barrier();
-                [[unroll]] for (uint group = 0u; group < STEP_GROUPS; ++group) {
+                [[dont_unroll]] for (uint group = 0u; group < STEP_GROUPS; ++group) {
                     uint of_block = step * STEP_GROUPS + group;
                     uvec4 integers[UNITS_OF_GROUP];
                     [[unroll]] for (uint j = 0u; j < UNITS_OF_GROUP; ++j)

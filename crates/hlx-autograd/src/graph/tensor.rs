@@ -2,12 +2,13 @@
 
 mod check;
 mod read;
+mod storage;
 mod taped;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use hlx_core::{Buffer, DType, Device, Element, last_moment};
+use hlx_core::{Arithmetic, Buffer, DType, Device, Element, last_moment};
 use hlx_kernels::Layout;
 use hlx_kernels::product::{Matrices, Operand, Role, takes_sources};
 
@@ -17,6 +18,7 @@ use crate::graph::input::{GradientSource, Input, Leaf};
 use crate::graph::saved::{Again, Saved};
 use crate::samples::{Batch, Samples};
 pub(crate) use check::check_count;
+use storage::Storage;
 
 /// An array on a device. Clones share the memory and the place on the tape.
 #[derive(Clone)]
@@ -24,8 +26,8 @@ pub struct Tensor(Arc<Inner>);
 
 struct Inner {
     device: Device,
-    /// The memory that the layout's places count in; views share it.
-    storage: Buffer,
+    /// What the layout's places count in; views share it.
+    storage: Storage,
     layout: Layout,
     samples: Samples,
     input: Input,
@@ -170,10 +172,11 @@ impl Tensor {
 
     /// The same memory as elements of another type of the same width, without a gradient.
     pub(crate) fn retyped(&self, dtype: DType) -> Result<Self> {
-        let storage = self.0.storage.view_as(dtype, self.0.storage.len())?;
+        let memory = self.0.storage.try_memory()?;
+        let storage = memory.view_as(dtype, memory.len())?;
         Ok(Self(Arc::new(Inner {
             device: self.0.device.clone(),
-            storage,
+            storage: Storage::Memory(storage),
             layout: self.0.layout.clone(),
             input: Input::constant(self.n_elements()),
             placed: last_moment(),
@@ -240,9 +243,20 @@ impl Tensor {
         samples: Samples,
         input: Input,
     ) -> Result<Self> {
+        Self::dense_in(device, Storage::Memory(buffer), shape, samples, input)
+    }
+
+    /// All elements of a storage in row-major order.
+    fn dense_in(
+        device: &Device,
+        storage: Storage,
+        shape: &[usize],
+        samples: Samples,
+        input: Input,
+    ) -> Result<Self> {
         Ok(Self(Arc::new(Inner {
             device: device.clone(),
-            storage: buffer,
+            storage,
             layout: Layout::contiguous(shape)?,
             samples,
             of_leaf: input.as_leaf().is_some(),
@@ -285,6 +299,12 @@ impl Tensor {
         values: impl FnOnce() -> Result<Buffer>,
     ) -> Result<Operand> {
         let (device, of_leaf) = (self.device(), self.is_of_leaf());
+        let is_of_blocks = role == Role::Weight && device.arithmetic() == Arithmetic::Integer;
+        if let Some(blocks) = self.in_blocks().filter(|_| is_of_blocks)
+            && of == Matrices::rows(1, blocks.sizes[0], blocks.sizes[1])
+        {
+            return Ok(Operand::Blocks(blocks.clone()));
+        }
         Operand::remembered(device, self.operand(), of_leaf, role, of, || {
             let origin = self.recipe().and_then(|again| again.origin.as_ref());
             // The rows of norms come with them.
@@ -311,7 +331,9 @@ impl Tensor {
     /// Whether an element was changed in place after a moment, of values that were made by then.
     pub(crate) fn changed_since(&self, moment: u64) -> bool {
         let (first, end) = self.0.layout.span();
-        self.0.born <= moment && self.0.storage.changed_after(moment, first..end)
+        let memory = self.0.storage.changing();
+        self.0.born <= moment
+            && memory.is_some_and(|memory| memory.changed_after(moment, first..end))
     }
 
     /// Whether the memory is that of a leaf, so that a change in place would change the leaf.
@@ -323,7 +345,8 @@ impl Tensor {
     /// with a history that is not that of its values.
     pub(crate) fn check_history(&self, op: &'static str) -> Result<()> {
         let (first, end) = self.0.layout.span();
-        if !self.0.storage.rebased_after(self.0.placed, first..end) {
+        let memory = self.0.storage.changing();
+        if !memory.is_some_and(|memory| memory.rebased_after(self.0.placed, first..end)) {
             return Ok(());
         }
         let tensor = self.described();

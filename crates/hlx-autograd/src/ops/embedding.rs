@@ -3,6 +3,7 @@
 use hlx_kernels::embedding::{
     EmbeddingSizes, embedding_backward, embedding_backward_sum, embedding_forward, sums_shards,
 };
+use hlx_kernels::product::blocks::block_rows;
 
 use crate::{AutogradError, DType, Result, Tensor};
 
@@ -23,6 +24,12 @@ impl Tensor {
         let &[vocabulary, width] = weight.shape() else {
             return Err(weight.shape_error("embedding", "weight", "[vocabulary, width]"));
         };
+        if let Some(blocks) = weight.in_blocks() {
+            let y = self.device().alloc_shape(&[self.n_elements(), width])?;
+            block_rows(self.device(), &self.buffer()?, blocks, &y)?;
+            let y = Tensor::from_buffer(self.device(), y, &[self.shape(), &[width]].concat())?;
+            return Ok(y.with_samples_of(self.samples()));
+        }
         if weight.is_half() {
             // Rows are moved as they are; their gradients are added in f32.
             let rows = weight.index_select(0, &self.flatten(0, -1)?)?;

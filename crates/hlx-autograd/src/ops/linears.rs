@@ -66,7 +66,9 @@ impl Tensor {
         maps: &[Affine<'_>],
         residual: Option<&Tensor>,
     ) -> bool {
-        can_fuse(self.device(), self.rows()) && self.is_final(norm, maps, residual)
+        // The rows of blocks' products are made ready at once, for several maps.
+        let fusable = !maps.iter().any(|map| map.weight.is_of_blocks());
+        fusable && can_fuse(self.device(), self.rows()) && self.is_final(norm, maps, residual)
     }
 
     /// Whether products of a tensor read digits that are made of it at once, for several maps: where no gradient is wanted.

@@ -8,6 +8,7 @@ use std::cell::OnceCell;
 
 use hlx_core::{Arithmetic, Buffer, Device};
 
+use super::blocks::{BlockRows, block_product};
 use super::floats::{Epilogue, FloatProduct, Prologue, widened};
 use super::formats::Format;
 use super::quantised::{
@@ -88,6 +89,8 @@ pub enum Operand {
     Floats(Buffer, Matrices),
     /// Its numbers as digits and exponents.
     Quantised(Prepared, Matrices),
+    /// The rows of a weight in blocks, as a quantised file has them.
+    Blocks(BlockRows),
 }
 
 impl Operand {
@@ -159,6 +162,7 @@ impl Operand {
     fn of(&self) -> Matrices {
         match self {
             Self::Floats(_, of) | Self::Quantised(_, of) => *of,
+            Self::Blocks(blocks) => Matrices::rows(1, blocks.sizes[0], blocks.sizes[1]),
         }
     }
 }
@@ -242,7 +246,7 @@ impl End<'_> {
 ///
 /// # Errors
 /// If the operands have other matrices or terms, or one is quantised and the other is not; those of
-/// [`FloatProduct::run`] and [`integer_product`].
+/// [`FloatProduct::run`], [`integer_product`] and [`block_product`].
 pub fn multiply(device: &Device, [a, b]: [&Operand; 2], end: End<'_>, c: &Buffer) -> Result<()> {
     let [of_a, of_b] = [a.of(), b.of()];
     let (batch, k, accumulate) = (of_a.outer, of_a.terms, end.accumulate);
@@ -279,6 +283,11 @@ pub fn multiply(device: &Device, [a, b]: [&Operand; 2], end: End<'_>, c: &Buffer
                 ..IntegerProduct::new(m, n, k)
             };
             integer_product(device, operands, end.bias, c, &shape, end.epilogue)
+        }
+        (Operand::Quantised(a, of), Operand::Blocks(b)) => {
+            check_that!(NAME, of.outer == 1 && !accumulate =>
+                "a weight in blocks is for one product, which overwrites C")?;
+            block_product(device, a, b, end.bias, c, end.epilogue)
         }
         _ => {
             let reason = "one operand is quantised and the other is not".to_owned();
@@ -326,6 +335,26 @@ pub fn multiply_few(
             m,
         }
         .run(device, c),
+        Operand::Blocks(_) => {
+            let x = match prologue {
+                Some(prologue) => {
+                    prologue.separately(device, x, &MatMul::new(m, of.vectors, of.terms))?
+                }
+                None => x.clone(),
+            };
+            let x = Operand::new(device, Role::Signal, &x, Matrices::rows(1, m, of.terms))?;
+            let epilogue = added.map_or(Epilogue::None, Epilogue::Add);
+            multiply(
+                device,
+                [&x, weight],
+                End {
+                    bias,
+                    epilogue,
+                    ..End::NONE
+                },
+                c,
+            )
+        }
     }
 }
 

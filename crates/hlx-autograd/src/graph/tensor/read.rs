@@ -15,6 +15,7 @@ impl Tensor {
     /// What the device reports.
     #[doc = example!(x: "assert_eq!(device.download::<f32>(&x.transpose(0, 1)?.buffer()?)?[1], 4.0);")]
     pub fn buffer(&self) -> Result<Buffer> {
+        self.0.storage.try_memory()?;
         let Operand {
             buffer: storage,
             layout,
@@ -35,7 +36,7 @@ impl Tensor {
         watch::reads(self);
         note(self);
         Operand {
-            buffer: &self.0.storage,
+            buffer: self.0.storage.memory(),
             layout: &self.0.layout,
         }
     }

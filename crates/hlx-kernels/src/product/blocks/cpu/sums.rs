@@ -11,10 +11,9 @@ use super::{ROWS, Row, Sums};
 /// The sums of chunks' blocks with rows of A.
 type Kernel = unsafe fn(&BlockFormat, &[u32], &[Row<'_>], &mut [Sums; ROWS]);
 
-/// Instructions that sums are computed by, and their name.
+/// Instructions that sums are computed by.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Instructions {
-    pub name: &'static str,
     kernel: Kernel,
 }
 
@@ -34,11 +33,7 @@ impl Instructions {
 
 /// What this processor has at the level in use, the slowest first.
 pub(in super::super) fn instructions(level: SimdLevel) -> Vec<Instructions> {
-    let portable = Instructions {
-        name: "products of bytes one by one",
-        kernel: portable,
-    };
-    let all = std::iter::once(portable);
+    let all = std::iter::once(Instructions::new(portable));
     #[cfg(target_arch = "x86_64")]
     let all = all.chain(super::x86::instructions(level));
     #[cfg(not(target_arch = "x86_64"))]
@@ -54,8 +49,8 @@ pub(super) fn fastest() -> Instructions {
 
 impl Instructions {
     /// Instructions and the kernel that is compiled for them.
-    pub(super) const fn new(name: &'static str, kernel: Kernel) -> Self {
-        Self { name, kernel }
+    pub(super) const fn new(kernel: Kernel) -> Self {
+        Self { kernel }
     }
 }
 

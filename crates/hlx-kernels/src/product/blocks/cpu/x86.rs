@@ -18,9 +18,9 @@ pub(super) fn instructions(level: SimdLevel) -> impl Iterator<Item = Instruction
         wide && is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512bw"),
     ];
     let all = [
-        Instructions::new("products of pairs of bytes, AVX2", avx2),
-        Instructions::new("products of bytes, AVX-VNNI", avx_vnni),
-        Instructions::new("products of bytes, AVX-512 VNNI", avx512_vnni),
+        Instructions::new(avx2),
+        Instructions::new(avx_vnni),
+        Instructions::new(avx512_vnni),
     ];
     let all = all.into_iter().zip(has);
     all.filter(|(_, has)| *has)

@@ -36,8 +36,8 @@ fn all_instructions_have_the_same_bits() -> Result<()> {
             )
         });
         let results: Vec<_> = results.collect();
-        for (name, c) in &results {
-            assert!(*c == results[0].1, "{} {name}", format.name);
+        for (i, c) in results.iter().enumerate() {
+            assert!(*c == results[0], "{}, instructions {i}", format.name);
         }
     }
     Ok(())
