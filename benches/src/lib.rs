@@ -3,6 +3,7 @@
 
 mod attention;
 pub mod axes;
+pub mod blocks;
 pub mod cases;
 pub mod causal;
 pub mod causal_table;

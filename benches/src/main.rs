@@ -10,8 +10,8 @@ use hlx_bench::measure::Ready;
 use hlx_bench::statistics::{Statistics, median};
 use hlx_bench::table::{Row, Run};
 use hlx_bench::{
-    causal, decode, exhaustive, facts, peers, prove, report, serve, table, thresholds, tiles,
-    versus,
+    blocks, causal, decode, exhaustive, facts, peers, prove, report, serve, table, thresholds,
+    tiles, versus,
 };
 use hlx_bench::{note, say};
 use hlx_core::{Arithmetic, Device};
@@ -46,6 +46,8 @@ enum Verb {
     Thresholds(thresholds::Arguments),
     /// Time the products of a training step by each tile of the device's tuning.
     Tiles(tiles::Arguments),
+    /// Time products with weights in blocks, as quantised files have them.
+    Blocks(blocks::Arguments),
     /// Compare every input of each function between a device and the CPU, and state the largest
     /// errors.
     Exhaustive(exhaustive::Arguments),
@@ -120,6 +122,7 @@ fn main() -> ExitCode {
         Some(Verb::Decode(arguments)) => decode::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Thresholds(arguments)) => thresholds::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Tiles(arguments)) => tiles::run(arguments).map(|()| ExitCode::SUCCESS),
+        Some(Verb::Blocks(arguments)) => blocks::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Exhaustive(arguments)) => exhaustive::run(arguments),
         Some(Verb::Prove(arguments)) => prove::run(arguments),
         Some(Verb::FirstCall {

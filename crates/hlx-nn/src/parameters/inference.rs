@@ -4,6 +4,7 @@ use std::ops::Deref;
 
 use hlx_autograd::{DType, Tensor};
 use hlx_core::{ALIGNMENT_WORDS, Device};
+use hlx_kernels::product::blocks::BlockRows;
 
 use super::weights::bind_constants;
 use super::{BufferKind, ModelBuffer, Parameter, ParameterBuilder, Weights};
@@ -53,6 +54,20 @@ impl<M> InferenceModel<M> {
         dtype: DType,
         declare: impl FnOnce(&mut ParameterBuilder) -> Result<M>,
     ) -> Result<Self> {
+        Self::with_blocks(device, dtype, declare, |_| Ok(None))
+    }
+
+    /// As [`InferenceModel::zeroed`], with matrices in blocks where `blocks` gives them, which is asked for each matrix in the
+    /// order of declaration. In the `integer` arithmetic they are multiplied as they lie ([`Tensor::from_blocks`]).
+    ///
+    /// # Errors
+    /// As [`InferenceModel::zeroed`], what `blocks` answers, and [`NnError::Mismatch`] for blocks of another shape.
+    pub fn with_blocks(
+        device: &Device,
+        dtype: DType,
+        declare: impl FnOnce(&mut ParameterBuilder) -> Result<M>,
+        blocks: impl FnMut(&Parameter) -> Result<Option<BlockRows>>,
+    ) -> Result<Self> {
         check_dtype(dtype)?;
         let mut builder = ParameterBuilder::new();
         let module = declare(&mut builder)?;
@@ -60,7 +75,8 @@ impl<M> InferenceModel<M> {
         for parameter in &declared.parameters {
             parameter.requires_grad_(false);
         }
-        let n_bytes = allocate(device, dtype, &declared.parameters)?;
+        let n_bytes = take_blocks(device, &declared.parameters, blocks)?
+            + allocate(device, dtype, &declared.parameters)?;
         for another in &declared.uses {
             another.0.set(another.parameter().tensor()?);
         }
@@ -235,17 +251,45 @@ fn check_range(name: &str, values: &[f32], dtype: DType) -> Result<()> {
     }
 }
 
-/// Gives every parameter its memory, matrices that of a type, and returns the bytes. Matrices of one number of
+/// Gives the matrices their blocks that have some, and returns the bytes.
+fn take_blocks(
+    device: &Device,
+    parameters: &[Parameter],
+    mut blocks: impl FnMut(&Parameter) -> Result<Option<BlockRows>>,
+) -> Result<usize> {
+    let mut n_bytes = 0;
+    for parameter in parameters.iter().filter(|one| one.is_matrix()) {
+        let Some(rows) = blocks(parameter)? else {
+            continue;
+        };
+        if rows.sizes != parameter.shape() {
+            let (name, found) = (parameter.name(), rows.sizes);
+            let reason = format!(
+                "{name} has blocks of {found:?}, expected {:?}",
+                parameter.shape()
+            );
+            return Err(NnError::mismatch("inference", reason));
+        }
+        n_bytes += rows.n_bytes();
+        parameter.0.set(Tensor::from_blocks(device, rows)?);
+    }
+    Ok(n_bytes)
+}
+
+/// Gives every other parameter its memory, matrices that of a type, and returns the bytes. Matrices of one number of
 /// columns that follow each other lie in one buffer, so that those which one input goes through can be one
 /// product.
 fn allocate(device: &Device, dtype: DType, parameters: &[Parameter]) -> Result<usize> {
     let mut n_bytes = 0;
+    // Those in blocks have theirs.
+    let is_without = |parameter: &&Parameter| parameter.tensor().is_err();
     for parameter in parameters.iter().filter(|one| !one.is_matrix()) {
         n_bytes += parameter.n_elements() * DType::F32.size(); // The builder has checked all sizes.
         let zeros = Tensor::zeros(device, parameter.shape(), DType::F32)?;
         parameter.0.set(zeros);
     }
-    let matrices: Vec<&Parameter> = parameters.iter().filter(|one| one.is_matrix()).collect();
+    let matrices = parameters.iter().filter(|one| one.is_matrix());
+    let matrices: Vec<&Parameter> = matrices.filter(is_without).collect();
     let unit = ALIGNMENT_WORDS * dtype.per_word();
     let small = |parameter: &Parameter| parameter.n_elements() <= LARGEST_JOINED;
     let alike = |a: &Parameter, b: &Parameter| a.shape()[1] == b.shape()[1] && small(a) && small(b);

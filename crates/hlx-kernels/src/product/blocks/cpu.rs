@@ -16,9 +16,9 @@ use crate::parallel;
 use crate::product::quantised::PIECE;
 use crate::product::quantised::specification::factors;
 use crate::product::rectangles::{Target, parts};
-use sums::Instructions;
 #[cfg(test)]
 pub(super) use sums::instructions;
+use sums::{Instructions, OfFormat};
 
 /// Rows of A that meet a panel together.
 const ROWS: usize = 4;
@@ -55,12 +55,15 @@ type Sums = [[[i32; PANEL]; 3]; STRIP];
 
 struct Product<'a> {
     operands: Operands<'a>,
-    instructions: Instructions,
+    kernel: OfFormat,
     /// The sums of A's digits by groups, \[m, groups of a row\].
     groups: &'a [[i32; 2]],
     groups_of_row: usize,
     c: Target,
 }
+
+/// Results of a task's rows, and of the columns of a panel.
+type Results = [[f32; PANEL]; TASK_ROWS];
 
 /// Computes a product by the fastest instructions.
 pub(super) fn product(operands: Operands<'_>, c: &mut [f32]) {
@@ -73,7 +76,7 @@ pub(super) fn product_by(instructions: Instructions, operands: Operands<'_>, c: 
     let groups = group_sums(&operands, groups_of_row);
     let product = Product {
         operands,
-        instructions,
+        kernel: instructions.of(operands.format),
         groups: &groups,
         groups_of_row,
         c: Target::new(c),
@@ -88,9 +91,7 @@ pub(super) fn product_by(instructions: Instructions, operands: Operands<'_>, c: 
     }
     parallel::each(&mut tasks, |(rows, panels)| {
         for panel in panels.clone() {
-            for rows in parts(rows, ROWS) {
-                product.tile(panel, rows);
-            }
+            product.panel(panel, rows);
         }
     });
 }
@@ -100,54 +101,42 @@ fn group_sums(operands: &Operands<'_>, of_row: usize) -> Vec<[i32; 2]> {
     let [m, ..] = operands.sizes;
     let (high, low) = operands.digits.split_at(m * operands.padded);
     let mut sums = vec![[0; 2]; m * of_row];
-    let group = operands.format.group;
     let rows = parallel::write(&mut sums, of_row.max(1));
     parallel::for_each(rows, |row, sums: &mut [[i32; 2]]| {
         let at = row * operands.padded;
-        let digits = [high, low].map(|digits| digits[at..].chunks_exact(group));
-        let [high, low] = digits;
-        let of = |digits: &[i8]| digits.iter().map(|digit| i32::from(*digit)).sum::<i32>();
-        for ((sums, high), low) in sums.iter_mut().zip(high).zip(low) {
-            *sums = [of(high), of(low)];
-        }
+        let [high, low] = [high, low].map(|digits| &digits[at..][..operands.padded]);
+        sums_of_groups(high, low, operands.format.group, sums);
     });
     sums
 }
 
 impl Product<'_> {
-    /// Results of at most [`ROWS`] rows and of a panel's columns.
-    fn tile(&self, panel: usize, rows: Range<usize>) {
-        let mut results = [[0.0; PANEL]; ROWS];
+    /// Results of a task's rows and of a panel's columns.
+    fn panel(&self, panel: usize, rows: &Range<usize>) {
+        let mut results: Results = [[0.0; PANEL]; TASK_ROWS];
         let pieces = self.operands.padded.div_ceil(PIECE).max(1);
         for piece in 0..pieces {
             let terms = piece * PIECE..self.operands.padded.min((piece + 1) * PIECE);
-            let mut chains = [[0.0; PANEL]; ROWS];
-            self.chain(panel, &rows, terms, &mut chains);
+            let mut chains: Results = [[0.0; PANEL]; TASK_ROWS];
+            self.chain(panel, rows, terms, &mut chains);
             for ((row, chain), result) in rows.clone().zip(&chains).zip(&mut results) {
                 let of_row = factors(self.operands.exponents[row * pieces + piece]);
                 end_of_piece(chain, of_row, piece > 0, result);
             }
         }
-        for (row, mut values) in rows.zip(results) {
-            self.store(panel, row, &mut values);
+        for (row, values) in rows.clone().zip(&mut results) {
+            self.store(panel, row, values);
         }
     }
 
     /// Continues the chains of a piece's terms.
-    fn chain(
-        &self,
-        panel: usize,
-        rows: &Range<usize>,
-        terms: Range<usize>,
-        chains: &mut [[f32; PANEL]; ROWS],
-    ) {
+    fn chain(&self, panel: usize, rows: &Range<usize>, terms: Range<usize>, chains: &mut Results) {
         let (format, places) = (self.operands.format, self.operands.format.places());
-        let (chunk, k) = (format.chunk(), self.operands.sizes[2]);
+        let (chunk, [_, n, k]) = (format.chunk(), self.operands.sizes);
         let chunk_words = places.words * PANEL;
-        let of_panel = self.operands.words.len() / self.operands.sizes[1].div_ceil(PANEL);
+        let of_panel = self.operands.words.len() / n.div_ceil(PANEL);
         let words = &self.operands.words[panel * of_panel..][..of_panel];
         let strip = STRIP * format.block;
-        // Chunks of zeros fill up a row; they belong to no chain.
         let mut sums: [Sums; ROWS] = [[[[0; PANEL]; 3]; STRIP]; ROWS];
         for terms in parts(
             &(terms.start..terms.end.min(k.next_multiple_of(chunk))),
@@ -155,20 +144,17 @@ impl Product<'_> {
         ) {
             let chunks = terms.start / chunk..terms.end.div_ceil(chunk);
             let words = &words[chunks.start * chunk_words..chunks.end * chunk_words];
-            let of_a: [Row<'_>; ROWS] =
-                std::array::from_fn(|i| self.row(rows.start + i.min(rows.len() - 1), &terms));
-            self.instructions
-                .sums(format, words, &of_a[..rows.len()], &mut sums);
+            // Zeros that fill up a chunk belong to no chain.
             let blocks = (terms.end.min(k) - terms.start) / format.block;
-            let mut of_blocks = [[[0.0; PANEL]; 2]; STRIP];
-            for (at, to) in of_blocks[..blocks].iter_mut().enumerate() {
-                let per_chunk = chunk / format.block;
-                let chunk = &words[at / per_chunk * chunk_words..][..chunk_words];
-                floats_of(format, &chunk[places.factors * PANEL..], at % per_chunk, to);
-            }
-            for (sums, chain) in sums.iter().zip(chains.iter_mut()).take(rows.len()) {
-                let (sums, of_blocks) = (&sums[..blocks], &of_blocks[..blocks]);
-                continue_chain(sums, of_blocks, format.has_mins, chain);
+            let mut floats = [[[0.0; PANEL]; 2]; STRIP];
+            let floats = &mut floats[..blocks];
+            floats_of(words, places.words, places.factors, format, floats);
+            for (rows, chains) in parts(rows, ROWS).zip(chains.chunks_mut(ROWS)) {
+                let of_a: [Row<'_>; ROWS] =
+                    std::array::from_fn(|i| self.row(rows.start + i.min(rows.len() - 1), &terms));
+                self.kernel.sums(words, &of_a[..rows.len()], &mut sums);
+                let chains = &mut chains[..rows.len()];
+                continue_chains(&sums, floats, format.has_mins, chains);
             }
         }
     }
@@ -211,44 +197,69 @@ impl Product<'_> {
     }
 }
 
-/// The `d` and the `dmin` of a block of a chunk, from the chunk's last words.
-fn floats_of(format: &BlockFormat, words: &[u32], at: usize, to: &mut [[f32; PANEL]; 2]) {
-    let [d, dmin] = to;
-    let words = match format.has_mins {
-        true => &words[at * PANEL..],
-        false => words,
-    };
-    for ((d, dmin), word) in d.iter_mut().zip(dmin).zip(words) {
-        match format.has_mins {
-            true => [*d, *dmin] = [word & 0xffff, word >> 16].map(|bits| wide(format, bits)),
-            false => *d = wide(format, word >> (16 * at) & 0xffff),
+multiversion! {
+    /// The sums of a row's digits by groups.
+    fn sums_of_groups(high: &[i8], low: &[i8], group: usize, sums: &mut [[i32; 2]]) {
+        let of = |digits: &[i8]| digits.iter().map(|digit| i32::from(*digit)).sum::<i32>();
+        let digits = high.chunks_exact(group).zip(low.chunks_exact(group));
+        for (sums, (high, low)) in sums.iter_mut().zip(digits) {
+            *sums = [of(high), of(low)];
         }
     }
-}
 
-multiversion! {
-    /// Continues the chains of a row's columns by blocks: their sums, and their `d` and `dmin`.
-    fn continue_chain<A>(
-        sums: &[[[i32; PANEL]; 3]],
-        floats: &[[[f32; PANEL]; 2]],
-        has_mins: bool,
-        chain: &mut [f32; PANEL],
+    /// The `d` and the `dmin` of chunks' blocks.
+    fn floats_of(
+        words: &[u32],
+        chunk_words: usize,
+        first: usize,
+        format: &BlockFormat,
+        to: &mut [[[f32; PANEL]; 2]],
     ) {
-        let mut c = *chain;
-        for ([high, low, mins], [d, dmin]) in sums.iter().zip(floats) {
-            for i in 0..PANEL {
-                let upper = high[i] + (low[i] >> 8);
-                let lower = ((upper & 0xffff) << 8 | (low[i] & 0xff)) as f32;
-                let sum = A::fma((upper >> 16) as f32, 16_777_216.0, lower);
-                c[i] = A::fma(d[i], sum, c[i]);
-            }
-            if has_mins {
-                for i in 0..PANEL {
-                    c[i] = A::fma(-dmin[i], mins[i] as f32, c[i]);
+        let of_chunk = format.chunk() / format.block;
+        let lines = words.as_chunks::<PANEL>().0;
+        for (at, [d, dmin]) in to.iter_mut().enumerate() {
+            let chunk = &lines[at / of_chunk * chunk_words + first..];
+            let of_block = at % of_chunk;
+            match format.has_mins {
+                true => {
+                    for i in 0..PANEL {
+                        d[i] = wide(format, chunk[of_block][i] & 0xffff);
+                        dmin[i] = wide(format, chunk[of_block][i] >> 16);
+                    }
+                }
+                false => {
+                    for i in 0..PANEL {
+                        d[i] = wide(format, (chunk[0][i] >> (16 * of_block)) & 0xffff);
+                    }
                 }
             }
         }
-        *chain = c;
+    }
+
+    /// Continues the chains of rows' columns by blocks: their sums, and their `d` and `dmin`.
+    fn continue_chains<A>(
+        sums: &[Sums; ROWS],
+        floats: &[[[f32; PANEL]; 2]],
+        has_mins: bool,
+        chains: &mut [[f32; PANEL]],
+    ) {
+        for (chain, sums) in chains.iter_mut().zip(sums) {
+            let mut c = *chain;
+            for ([high, low, mins], [d, dmin]) in sums.iter().zip(floats) {
+                for i in 0..PANEL {
+                    let upper = high[i] + (low[i] >> 8);
+                    let lower = ((upper & 0xffff) << 8 | (low[i] & 0xff)) as f32;
+                    let sum = A::fma((upper >> 16) as f32, 16_777_216.0, lower);
+                    c[i] = A::fma(d[i], sum, c[i]);
+                }
+                if has_mins {
+                    for i in 0..PANEL {
+                        c[i] = A::fma(-dmin[i], mins[i] as f32, c[i]);
+                    }
+                }
+            }
+            *chain = c;
+        }
     }
 
     /// Scales the chains of a piece and adds them to the results of the pieces before.

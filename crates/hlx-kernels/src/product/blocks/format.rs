@@ -63,7 +63,11 @@ const fn with_mins(format: BlockFormat) -> BlockFormat {
 }
 
 /// Every format.
-pub static BLOCK_FORMATS: [BlockFormat; 11] = [
+pub static BLOCK_FORMATS: [BlockFormat; N_FORMATS] = FORMATS;
+
+pub(super) const N_FORMATS: usize = 11;
+
+pub(super) const FORMATS: [BlockFormat; N_FORMATS] = [
     of_32("Q8_0", [8, 0], 0),
     of_32("Q4_0", [4, 0], 8),
     with_mins(of_32("Q4_1", [4, 0], 0)),

@@ -177,6 +177,7 @@ fn half_of(format: &BlockFormat, value: f32) -> Option<u32> {
 }
 
 /// The value of 16 bits.
+#[inline(always)]
 pub(super) fn wide(format: &BlockFormat, bits: u32) -> f32 {
     f32::from_bits(match format.is_brain {
         true => bits << 16,

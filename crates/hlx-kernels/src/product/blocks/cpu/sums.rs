@@ -4,36 +4,65 @@ use std::sync::OnceLock;
 
 use hlx_core::cpu::{SimdLevel, simd_level};
 
-use super::super::format::{BlockFormat, Levels, PANEL};
+use super::super::format::{BlockFormat, FORMATS, Levels, N_FORMATS, PANEL};
 use super::lanes::{Lanes, Portable};
 use super::{ROWS, Row, Sums};
 
-/// The sums of chunks' blocks with rows of A.
-type Kernel = unsafe fn(&BlockFormat, &[u32], &[Row<'_>], &mut [Sums; ROWS]);
+/// The sums of chunks' blocks of one format with at most [`ROWS`] rows of A.
+pub(super) type Kernel = unsafe fn(&[u32], &[Row<'_>], &mut [Sums; ROWS]);
 
-/// Instructions that sums are computed by.
+/// Instructions that sums are computed by: a kernel for each format.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Instructions {
-    kernel: Kernel,
-}
+pub(in super::super) struct Instructions([Kernel; N_FORMATS]);
 
 impl Instructions {
-    /// Computes the sums of a strip's blocks for at most [`ROWS`] rows.
-    pub(super) fn sums(
-        &self,
-        format: &BlockFormat,
-        words: &[u32],
-        rows: &[Row<'_>],
-        sums: &mut [Sums; ROWS],
-    ) {
-        // SAFETY: only instructions that the processor has are listed.
-        unsafe { (self.kernel)(format, words, rows, sums) }
+    /// Instructions with their kernels.
+    pub(super) const fn new(kernels: [Kernel; N_FORMATS]) -> Self {
+        Self(kernels)
+    }
+
+    /// The sums of a format's blocks.
+    pub(super) fn of(&self, format: &BlockFormat) -> OfFormat {
+        let place = FORMATS.iter().position(|one| one == format);
+        OfFormat(self.0[place.expect("a format of the list")])
     }
 }
 
+/// What computes the sums of a format's blocks.
+#[derive(Clone, Copy)]
+pub(super) struct OfFormat(Kernel);
+
+impl OfFormat {
+    /// Computes the sums of a strip's blocks for at most [`ROWS`] rows.
+    pub fn sums(&self, words: &[u32], rows: &[Row<'_>], sums: &mut [Sums; ROWS]) {
+        // SAFETY: only instructions that the processor has are listed.
+        unsafe { (self.0)(words, rows, sums) }
+    }
+}
+
+/// The kernels of all formats, from a function that is generic in the place of its format.
+macro_rules! kernels_of {
+    ($kernel:ident) => {
+        [
+            $kernel::<0>,
+            $kernel::<1>,
+            $kernel::<2>,
+            $kernel::<3>,
+            $kernel::<4>,
+            $kernel::<5>,
+            $kernel::<6>,
+            $kernel::<7>,
+            $kernel::<8>,
+            $kernel::<9>,
+            $kernel::<10>,
+        ]
+    };
+}
+pub(super) use kernels_of;
+
 /// What this processor has at the level in use, the slowest first.
 pub(in super::super) fn instructions(level: SimdLevel) -> Vec<Instructions> {
-    let all = std::iter::once(Instructions::new(portable));
+    let all = std::iter::once(Instructions::new(kernels_of!(portable)));
     #[cfg(target_arch = "x86_64")]
     let all = all.chain(super::x86::instructions(level));
     #[cfg(not(target_arch = "x86_64"))]
@@ -47,42 +76,34 @@ pub(super) fn fastest() -> Instructions {
     *FASTEST.get_or_init(|| *instructions(simd_level()).last().expect("one at least"))
 }
 
-impl Instructions {
-    /// Instructions and the kernel that is compiled for them.
-    pub(super) const fn new(kernel: Kernel) -> Self {
-        Self { kernel }
-    }
-}
-
-fn portable(format: &BlockFormat, words: &[u32], rows: &[Row<'_>], sums: &mut [Sums; ROWS]) {
-    all_rows::<Portable>(format, words, rows, sums);
+fn portable<const F: usize>(words: &[u32], rows: &[Row<'_>], sums: &mut [Sums; ROWS]) {
+    all_rows::<Portable, F>(words, rows, sums);
 }
 
 /// Computes the sums with a loop for each number of rows.
 #[inline(always)]
-pub(super) fn all_rows<L: Lanes>(
-    format: &BlockFormat,
+pub(super) fn all_rows<L: Lanes, const F: usize>(
     words: &[u32],
     rows: &[Row<'_>],
     sums: &mut [Sums; ROWS],
 ) {
     match rows {
-        [a, b, c, d] => of_rows::<L, 4>(format, words, [*a, *b, *c, *d], sums),
+        [a, b, c, d] => of_rows::<L, F, 4>(words, [*a, *b, *c, *d], sums),
         _ => {
             for (row, sums) in rows.iter().zip(sums.iter_mut()) {
-                of_rows::<L, 1>(format, words, [*row], std::array::from_mut(sums));
+                of_rows::<L, F, 1>(words, [*row], std::array::from_mut(sums));
             }
         }
     }
 }
 
 #[inline(always)]
-fn of_rows<L: Lanes, const R: usize>(
-    format: &BlockFormat,
+fn of_rows<L: Lanes, const F: usize, const R: usize>(
     words: &[u32],
     rows: [Row<'_>; R],
     sums: &mut [Sums],
 ) {
+    let format = &const { FORMATS[F] };
     let (places, chunk) = (format.places(), format.chunk());
     let group_words = format.group / 4;
     let lines = words.as_chunks::<PANEL>().0;
@@ -105,27 +126,39 @@ fn of_rows<L: Lanes, const R: usize>(
                     ],
                     false => [L::splat(1); 2],
                 };
-                for (row, of_block) in rows.iter().zip(&mut of_block) {
-                    let of_group = row.groups[place / format.group];
+                // (By places, so that all of a row's sums stay in registers.)
+                for r in 0..R {
+                    let of_group = rows[r].groups[place / format.group];
                     for plane in 0..2 {
-                        let x = &row.digits[plane][place / 4..][..group_words];
+                        let x = &rows[r].digits[plane][place / 4..][..group_words];
                         let begin = L::splat(-offset * of_group[plane]);
                         let mut sum = L::dots(begin, integers, x, largest);
                         if format.has_scales {
                             sum = L::mul(sum, scale);
                         }
-                        of_block[plane] = L::add(of_block[plane], sum);
+                        of_block[r][plane] = match group {
+                            0 => sum,
+                            _ => L::add(of_block[r][plane], sum),
+                        };
                     }
                     if format.has_mins {
                         let sum = L::splat(256 * of_group[0] + of_group[1]);
-                        of_block[2] = L::add(of_block[2], L::mul(min, sum));
+                        let sum = if format.has_scales {
+                            L::mul(min, sum)
+                        } else {
+                            sum
+                        };
+                        of_block[r][2] = L::add(of_block[r][2], sum);
                     }
                 }
             }
             let at = at * (chunk / format.block) + block;
-            for (sums, of_block) in sums.iter_mut().zip(of_block) {
-                for (to, lanes) in sums[at].iter_mut().zip(of_block) {
-                    L::store(lanes, to);
+            for r in 0..R {
+                let to = &mut sums[r][at];
+                L::store(of_block[r][0], &mut to[0]);
+                L::store(of_block[r][1], &mut to[1]);
+                if format.has_mins {
+                    L::store(of_block[r][2], &mut to[2]);
                 }
             }
         }

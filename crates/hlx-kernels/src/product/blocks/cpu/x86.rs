@@ -4,9 +4,9 @@ use std::arch::x86_64::*;
 
 use hlx_core::cpu::SimdLevel;
 
-use super::super::format::{BlockFormat, PANEL};
+use super::super::format::PANEL;
 use super::lanes::{LEVELS, Lanes};
-use super::sums::{Instructions, all_rows};
+use super::sums::{Instructions, all_rows, kernels_of};
 use super::{ROWS, Row, Sums};
 
 /// Those that the processor has at the level, the slowest first.
@@ -18,9 +18,9 @@ pub(super) fn instructions(level: SimdLevel) -> impl Iterator<Item = Instruction
         wide && is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512bw"),
     ];
     let all = [
-        Instructions::new(avx2),
-        Instructions::new(avx_vnni),
-        Instructions::new(avx512_vnni),
+        Instructions::new(kernels_of!(avx2)),
+        Instructions::new(kernels_of!(avx_vnni)),
+        Instructions::new(kernels_of!(avx512_vnni)),
     ];
     let all = all.into_iter().zip(has);
     all.filter(|(_, has)| *has)
@@ -31,13 +31,8 @@ macro_rules! kernels {
     ($($(#[$comment:meta])* $name:ident, $features:literal, $lanes:ty;)+) => {$(
         $(#[$comment])*
         #[target_feature(enable = $features)]
-        unsafe fn $name(
-            format: &BlockFormat,
-            words: &[u32],
-            rows: &[Row<'_>],
-            sums: &mut [Sums; ROWS],
-        ) {
-            all_rows::<$lanes>(format, words, rows, sums);
+        unsafe fn $name<const F: usize>(words: &[u32], rows: &[Row<'_>], sums: &mut [Sums; ROWS]) {
+            all_rows::<$lanes, F>(words, rows, sums);
         }
     )+};
 }
