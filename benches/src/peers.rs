@@ -143,7 +143,7 @@ fn sides(arguments: &Arguments, is_cpu: bool) -> Result<[Side; 2]> {
 }
 
 /// The script in the repository, from wherever Cargo runs us, or from the current folder.
-fn default_script() -> PathBuf {
+pub(crate) fn default_script() -> PathBuf {
     match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(benches) => Path::new(&benches).join("peers/peers.py"),
         None => PathBuf::from("benches/peers/peers.py"),

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::command::{self, step};
 use crate::{
     Outcome, activations, arrows, constants, digests, families, file_calls, files, floors, libm,
-    noted_tables, products, python, shaders, specializations, tidy,
+    noted_tables, packer, products, python, shaders, specializations, tidy, workflows,
 };
 
 pub const HELP: &str = "\
@@ -13,13 +13,13 @@ cargo xtask lint
 
 Checks the tree itself (first line of each file, unfinished work, unused shaders, broken links;
 dependency arrows; floors inside the crates; calls of the platform's mathematics; files read or written past hlx_core::files;
-lengths multiplied without a check; generated constants; tables of the benchmarks' notes; shader digests; SPIR-V rules;
+lengths multiplied without a check; generated constants; tables of the benchmarks' notes; shader digests; SPIR-V rules; docs/devices.md; workflows;
 Python files, if `cargo xtask python` has installed ruff), then formatting, then clippy and rustdoc without a warning. It needs neither a shader compiler nor Vulkan.";
 
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
 /// Checks that only read the tree: together well under a second, once shader-lint is built.
-const CHECKS: [Check; 12] = [
+const CHECKS: [Check; 14] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
     ("floors", floors::check),
@@ -40,6 +40,8 @@ const CHECKS: [Check; 12] = [
     ("shader digests", digests::check),
     ("specialization constants", specializations::check),
     ("SPIR-V rules", lint_modules),
+    ("page of devices", packer::check_devices),
+    ("workflows", workflows::check),
     ("Python files", python::lint),
 ];
 

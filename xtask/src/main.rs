@@ -13,17 +13,20 @@ mod families;
 mod file_calls;
 mod files;
 mod floors;
+mod image;
 mod judges;
 mod libm;
 mod lint;
 mod mpi;
 mod noted_tables;
 mod package;
+mod packer;
 mod ports;
 mod products;
 mod prove;
 mod python;
 mod radv;
+mod release;
 mod setup;
 mod sha256;
 mod shaders;
@@ -36,6 +39,7 @@ mod tests_verb;
 mod tidy;
 mod train;
 mod variants;
+mod workflows;
 
 use std::process::ExitCode;
 
@@ -52,6 +56,9 @@ cargo xtask VERB [OPTIONS]
   lint        formatting, clippy, docs, shader digests, SPIR-V rules, arrows, tidiness
   shaders     compile GLSL to the crates' spv folders with the pinned compiler
   package     pack the library crates and build a project outside from the packages
+  release     archives, packages, wheels, inventories and sums of a version
+  image       the container image from Debian's packages, tried in a namespace
+  devices     write docs/devices.md from the reports in benches/devices
   bench       run the benchmarks
   prove       run one product 1,000 times, one model at every batch size: one result
   exhaustive  compare every input of every function between a device and the CPU
@@ -90,6 +97,9 @@ fn dispatch(args: &[String]) -> Outcome {
         "lint" => (lint::HELP, lint::run),
         "shaders" => (shaders::HELP, shaders::run),
         "package" => (package::HELP, package::run),
+        "release" => (release::HELP, release::run),
+        "image" => (image::HELP, image::run),
+        "devices" => (packer::DEVICES_HELP, packer::devices),
         "bench" => (bench::HELP, bench::run),
         "prove" => (prove::HELP, prove::run),
         "python" => (python::HELP, python::run),

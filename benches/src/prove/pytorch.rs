@@ -1,13 +1,13 @@
 //! PyTorch's side of the batch sizes: the same model, the same calls, in the same session.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::Device;
 
 use super::Arguments;
+use crate::peers::default_script;
 use crate::say;
 use crate::table::digits;
 
@@ -117,10 +117,6 @@ impl Peers {
 
 fn is_nvidia(device: &Device) -> bool {
     !device.is_cpu() && device.info().name.contains("NVIDIA")
-}
-
-fn default_script() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/peers.py")
 }
 
 /// Reads `ok batch=1 cold_ms=2500 warm_ms=3.1 row_0=...`.

@@ -94,10 +94,10 @@ fn of_device(device: &Device) -> Result<Value> {
         "golden": golden,
         "rates": {
             "size": rates.size,
-            "product_flops_per_second": rates.product.round(),
-            "integer_product_flops_per_second": rates.integer_product.round(),
-            "multiply_add_flops_per_second": rates.multiply_add.round(),
-            "copy_bytes_per_second": rates.copy.round(),
+            "product_flops_per_second": rates.product.round() as u64,
+            "integer_product_flops_per_second": rates.integer_product.round() as u64,
+            "multiply_add_flops_per_second": rates.multiply_add.round() as u64,
+            "copy_bytes_per_second": rates.copy.round() as u64,
         },
     }))
 }
