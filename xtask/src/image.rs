@@ -207,29 +207,8 @@ fn archived(
     command::succeed("the archive", image.arg("--out").arg(archive))
 }
 
-/// What is run in the image, by its shell; the last words of a line are its errors.
-const TRIES: [(&str, &str); 4] = [
-    ("hlx doctor --quick", "hlx doctor --quick"),
-    (
-        "a training",
-        "hlx train /usr/share/hlx/configs/ascii-specialist.toml --out /work/run --set train.max_steps=2 \
-         --set train.batch_size=4 --set train.log_every=1 && hlx verify /work/run --device vulkan",
-    ),
-    (
-        "a benchmark",
-        "HLX_DEVICE=cpu hlx-benchmark --quick /work/results >/work/log && grep -c \"^| \" /work/results/results.md",
-    ),
-    (
-        "a request",
-        "hlx serve /work/run --port 8000 2>/work/log & \
-         for try in $(seq 100); do (: </dev/tcp/127.0.0.1/8000) 2>/dev/null && break; sleep 0.2; done; \
-         body=\"{\\\"model\\\": \\\"run\\\", \\\"prompt\\\": \\\"List of numbers one two\\\", \\\"max_tokens\\\": 4, \\\"seed\\\": 1}\"; \
-         exec 3<>/dev/tcp/127.0.0.1/8000; \
-         printf \"POST /v1/completions HTTP/1.1\\r\\nHost: a\\r\\nConnection: close\\r\\nContent-Type: application/json\\r\\nContent-Length: %s\\r\\n\\r\\n%s\" \
-         ${#body} \"$body\" >&3; answer=$(cat <&3); kill $!; \
-         echo \"$answer\" | head -1; echo \"$answer\" | grep -q text_completion",
-    ),
-];
+/// What docker/try.sh runs in the image.
+const TRIES: [&str; 4] = ["doctor", "train", "benchmark", "serve"];
 
 /// Runs the image in namespaces of its own.
 fn try_it(archive: &Path) -> Result<(), String> {
@@ -243,26 +222,39 @@ fn try_it(archive: &Path) -> Result<(), String> {
     })?;
     let work = root.join("work");
     std::fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
-    for (name, line) in TRIES {
-        let text = step(name, || inside(&root, line))?;
+    let script = files::bytes(&command::root().join("docker/try.sh"))?;
+    files::write(&work.join("try.sh"), &script)?;
+    for name in TRIES {
+        let text = step(&format!("{name} in the image"), || inside(&root, name))?;
         print!("{text}");
     }
     std::fs::remove_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))
 }
 
-/// A line of the image's shell, without the network, and with the variables that the image sets.
-fn inside(root: &Path, line: &str) -> Result<String, String> {
-    const SETUP: &str = "set -e; ip link set lo up; mount -t proc proc \"$1/proc\"; mount -t sysfs -o ro sysfs \"$1/sys\"; \
-        mount -t tmpfs tmpfs \"$1/tmp\"; mount -t tmpfs -o mode=755 tmpfs \"$1/dev\"; mkdir \"$1/dev/shm\"; \
-        ln -s /proc/self/fd \"$1/dev/fd\"; \
-        for device in null zero full random urandom tty; do touch \"$1/dev/$device\"; \
-        mount --bind \"/dev/$device\" \"$1/dev/$device\"; done; \
-        exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin container=oci HOME=/tmp \
-        chroot \"$1\" bash -c \"cd /work; $2\"";
+/// Namespaces of its own without a network, a few devices, and the variables that the image sets.
+const INSIDE: &str = r#"
+set -e
+ip link set lo up
+mount -t proc proc "$1/proc"
+mount -t sysfs -o ro sysfs "$1/sys"
+mount -t tmpfs tmpfs "$1/tmp"
+mount -t tmpfs -o mode=755 tmpfs "$1/dev"
+mkdir "$1/dev/shm"
+ln -s /proc/self/fd "$1/dev/fd"
+for device in null zero full random urandom; do
+    touch "$1/dev/$device"
+    mount --bind "/dev/$device" "$1/dev/$device"
+done
+exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin container=oci HOME=/tmp \
+    chroot "$1" bash /work/try.sh "$2"
+"#;
+
+/// Runs a part of docker/try.sh in the image.
+fn inside(root: &Path, name: &str) -> Result<String, String> {
     let mut shell = Command::new("unshare");
     shell.args(["--mount", "--pid", "--fork", "--net", "--ipc", "--uts"]);
-    shell.args(["sh", "-c", SETUP, "sh"]).arg(root).arg(line);
-    command::capture(line, &mut shell)
+    shell.args(["sh", "-c", INSIDE, "sh"]).arg(root).arg(name);
+    command::capture(&format!("{name} in the image"), &mut shell)
 }
 
 #[cfg(test)]

@@ -22,8 +22,12 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
             wrong.extend(shell_faults(&name, &script)?);
         }
     }
-    let script = root.join("docker/benchmark.sh");
-    wrong.extend(shell_faults("docker/benchmark.sh", &files::text(&script)?)?);
+    for script in files::under(&root.join("docker"), &["sh"])? {
+        wrong.extend(shell_faults(
+            &files::relative(root, &script),
+            &files::text(&script)?,
+        )?);
+    }
     Ok(wrong)
 }
 
@@ -161,9 +165,21 @@ mod tests {
     use super::{check, faults, is_pinned, scripts, shell_faults};
     use crate::command;
 
-    const STEPS: &str = "permissions:\njobs:\n  a:\n    steps:\n      - run: cargo xtask lint\n      - name: b\n        \
-                         run: |\n          if true; then\n            echo x\n          fi\n      - run: >-\n          \
-                         cargo xtask\n          bench\n      - uses: a/b@v4\n";
+    const STEPS: &str = "permissions:
+jobs:
+  a:
+    steps:
+      - run: cargo xtask lint
+      - name: b
+        run: |
+          if true; then
+            echo x
+          fi
+      - run: >-
+          cargo xtask
+          bench
+      - uses: a/b@v4
+";
 
     #[test]
     fn the_scripts_are_those_of_the_steps() {

@@ -190,7 +190,9 @@ mod tests {
         };
         let dep = |name: &str, kind: Option<&str>| json!({ "pkg": name, "dep_kinds": [{ "kind": kind }] });
         let metadata = json!({
-            "packages": [package("hlx-cli", None), package("b", Some("r")), package("c", Some("r")), package("d", None)],
+            "packages": [
+                package("hlx-cli", None), package("b", Some("r")), package("c", Some("r")), package("d", None),
+            ],
             "resolve": { "nodes": [
                 { "id": "hlx-cli", "deps": [dep("b", None), dep("d", Some("dev"))] },
                 { "id": "b", "deps": [dep("c", Some("build"))] },

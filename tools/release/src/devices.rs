@@ -1,4 +1,4 @@
-//! docs/devices.md: a row for each device that a report in benches/devices has, and for each maker whose devices none has.
+//! docs/devices.md: a row for each device that a report in benches/devices has, and for each maker without one.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -166,7 +166,8 @@ fn digits(number: f64) -> String {
 
 fn page(devices: &[Device]) -> Result<String> {
     let mut page = HEAD.to_owned();
-    page += "| device | maker | driver | probe | golden runs | f32 product | integer product | multiply-adds | copies | made |\n";
+    page += "| device | maker | driver | probe | golden runs | f32 product | integer product | multiply-adds \
+             | copies | made |\n";
     page += "|---|---|---|---|---|---|---|---|---|---|\n";
     for device in devices {
         let [product, integers, peak, copies] = &device.rates;

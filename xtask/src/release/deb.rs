@@ -107,8 +107,8 @@ fn control_text(version: &str, architecture: &str) -> String {
 fn copyright_text(root: &Path) -> Result<String, String> {
     let mit = files::text(&root.join("LICENSE-MIT"))?;
     Ok(format!(
-        "HLX is licensed under MIT or, at your choice, Apache-2.0 (/usr/share/common-licenses/Apache-2.0). The licences\n\
-         of the crates that the programs hold code of are in LICENSES-CRATES.txt.gz.\n\n{mit}"
+        "HLX is licensed under MIT or, at your choice, Apache-2.0 (/usr/share/common-licenses/Apache-2.0).\n\
+         The licences of the crates that the programs hold code of are in LICENSES-CRATES.txt.gz.\n\n{mit}"
     ))
 }
 
@@ -119,7 +119,7 @@ fn changelog(version: &str, epoch: u64) -> Result<String, String> {
         .env("LC_ALL", "C");
     let date = command::capture("date", &mut date)?;
     Ok(format!(
-        "hlx ({version}) unstable; urgency=medium\n\n  * Version {version}; CHANGELOG.md of the source says what is new.\n\n \
+        "hlx ({version}) unstable; urgency=medium\n\n  * CHANGELOG.md of the source says what is new.\n\n \
          -- {MAINTAINER}  {}\n",
         date.trim()
     ))
