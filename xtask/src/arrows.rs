@@ -80,7 +80,7 @@ const TABLE: [Row; 19] = [
     },
     Row {
         name: "hlx-nn",
-        hlx: &["hlx-core", "hlx-kernels", "hlx-autograd"],
+        hlx: &["hlx-core", "hlx-gguf", "hlx-kernels", "hlx-autograd"],
         rationed: &["safetensors"],
     },
     Row {

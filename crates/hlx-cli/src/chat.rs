@@ -1,32 +1,27 @@
 //! `hlx chat`: a conversation with a model on the terminal.
 
 use std::io::{BufRead, IsTerminal};
-use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_train::chat::Conversation;
-use hlx_train::generate::{TextModel, TokenGeneration, Wanted};
+use hlx_train::generate::{TokenGeneration, Wanted};
 
 use crate::generate::DrawingArguments;
 use crate::numbers::{MAX_TOKENS, within};
 use crate::print::Streamed;
-use crate::weights::WeightsArguments;
-use crate::{DeviceArgument, next, print};
+use crate::weights::ModelArguments;
+use crate::{next, print};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The run folder, one of its checkpoints, RUN/best, an imported model's or a Hugging Face folder.
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelArguments,
     /// What the model is told before the conversation begins.
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
     /// The date that the chat template finds: YYYY-MM-DD, with HH:MM or HH:MM:SS after a T.
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
-    #[command(flatten)]
-    device: DeviceArgument,
-    #[command(flatten)]
-    weights: WeightsArguments,
     /// Tokens of an answer at most.
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = within::<usize>(0..=MAX_TOKENS), allow_negative_numbers = true)]
     max_tokens: usize,
@@ -42,23 +37,17 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let sampling = arguments.drawing.sampling()?;
-    let device = arguments.device.open()?;
-    let model = TextModel::open_to_write(
-        &device,
-        &arguments.model,
-        arguments.weights.opening(),
-        &Wanted {
-            sampling,
-            max_tokens: arguments.max_tokens,
-            n_texts: 1,
-        },
-    )?;
-    let folder = || arguments.model.display().to_string();
+    let model = arguments.model.text_model_to_write(&Wanted {
+        sampling,
+        max_tokens: arguments.max_tokens,
+        n_texts: 1,
+    })?;
+    let folder = || arguments.model.path.display().to_string();
     ensure!(
         model.tokenizer.chat_template().is_some() || model.preparation.answers_inputs(),
         "{}: has no chat template, which lays a conversation out as text; {} goes on from a text",
         folder(),
-        next::generate(&arguments.model, "TEXT")
+        next::generate(&arguments.model.path, "TEXT")
     );
     let stdin = std::io::stdin();
     ensure!(

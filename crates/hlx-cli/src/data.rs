@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use hlx_core::files::{self, parent, place};
+use hlx_gguf::Gguf;
 use hlx_text::{
     Companion, PrepareOptions, PrepareProgress, SPECIAL_TOKENS_MAP_FILE, SourceFormat,
     TOKENIZER_CONFIG_FILE, TokenShards, Tokenizer, characters_of_files, prepare,
 };
 
+use hlx_train::companions::Companions;
 use hlx_train::config::parse_seed;
 use hlx_train::model_folder::{
-    CHAT_TEMPLATE_FILE, PROCESSOR_TEMPLATE_FILE, warn_of_more_templates,
+    self, CHAT_TEMPLATE_FILE, PROCESSOR_TEMPLATE_FILE, warn_of_more_templates,
 };
 
 use crate::numbers::within;
@@ -173,11 +175,20 @@ impl PrepareArguments {
                 CHAT_TEMPLATE_FILE,
             ),
         ];
-        let is_file = !["bytes", "characters"].contains(&self.tokenizer.as_str());
+        let is_gguf = Gguf::is_gguf(tokenizer);
+        let is_file = !is_gguf && !["bytes", "characters"].contains(&self.tokenizer.as_str());
         if is_file && self.chat_template.is_none() {
             warn_of_more_templates(folder);
         }
         let mut companions = Vec::new();
+        if is_gguf {
+            let mut made = model_folder::companions(tokenizer)?;
+            made.retain(|(name, _)| *name == TOKENIZER_CONFIG_FILE);
+            companions.extend(made.into_iter().map(|(name, bytes)| {
+                let name = name.to_owned();
+                Companion { name, bytes }
+            }));
+        }
         for (from, name) in files {
             if from.is_file() && (is_file || self.chat_template.as_ref() == Some(&from)) {
                 let bytes =
@@ -196,6 +207,9 @@ impl PrepareArguments {
                 bar.set(share, "collecting characters".to_owned());
                 ControlFlow::Continue(())
             })?,
+            path if Gguf::is_gguf(Path::new(path)) => {
+                Companions::of(Path::new(path))?.need_tokenizer()?
+            }
             path => Tokenizer::open(Path::new(path))?,
         })
     }

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::files::place;
 use hlx_nn::CausalModel;
 use hlx_text::{Preparation, Tokenizer};
+use hlx_train::companions::Companions;
 use hlx_train::config::RowKind;
 use hlx_train::evaluate::Evaluation;
 use hlx_train::generate::{answer_pairs, count_exact};
@@ -31,7 +31,7 @@ const BATCH: usize = 16;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The run folder, one of its checkpoints, RUN/best, an imported model's or a Hugging Face folder.
+    /// The run folder, one of its checkpoints, RUN/best, an imported model's or a Hugging Face folder, or a GGUF file.
     #[arg(value_name = "MODEL")]
     run: PathBuf,
     /// The file or the folder, of the format that the model was trained on; the run's own if left out. Of a
@@ -256,7 +256,11 @@ impl Arguments {
             };
             data.shards.check_below(vocabulary).with_context(what)?;
         }
-        let known = Preparation::read(&self.run)?;
+        let from = Companions::of(&self.run)?;
+        let known = match &from {
+            Companions::Folder(folder) => Preparation::read(folder)?,
+            Companions::Metadata { .. } => None,
+        };
         if let Some((own, other)) = known.as_ref().zip(data.preparation.as_ref())
             && (own.begin != other.begin || own.pair_separator != other.pair_separator)
         {
@@ -266,16 +270,14 @@ impl Arguments {
                 self.run.display()
             );
         }
-        let file = place(&self.run, hlx_text::TOKENIZER_FILE);
-        let stated = data.shards.tokenizer_digest().filter(|_| file.is_file());
-        if let Some(stated) = stated {
-            let own = Tokenizer::open(&file)?;
+        let stated = data.shards.tokenizer_digest();
+        if let (Some(stated), Some(own)) = (stated, from.tokenizer()?) {
             // Bytes and characters are exported as another file with the same tokens.
             let exported = data.tokenizer.as_ref().map(Tokenizer::to_tokenizer_json);
             ensure!(
                 own.digest() == stated || exported.is_some_and(|json| json == own.to_json()),
-                "--data: was prepared with another tokenizer than {}",
-                file.display()
+                "--data: was prepared with another tokenizer than that of {}",
+                self.run.display()
             );
         }
         Ok(())

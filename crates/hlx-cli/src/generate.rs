@@ -9,11 +9,10 @@ use hlx_train::generate::{News, Wanted};
 use hlx_train::sample::Sampling;
 use hlx_train::text_source::{TextOptions, TextSource};
 
-use crate::DeviceArgument;
 use crate::next;
 use crate::numbers::{MAX_TEXTS, MAX_TOKENS, real, within};
 use crate::print::{self, Streamed, say};
-use crate::weights::WeightsArguments;
+use crate::weights::ModelArguments;
 
 /// How tokens are drawn.
 #[derive(clap::Args)]
@@ -40,18 +39,14 @@ pub struct DrawingArguments {
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The run folder, one of its checkpoints, RUN/best, an imported model's or a Hugging Face folder.
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelArguments,
     /// The text to continue, or for a model of pairs the input to answer; may be given several times.
     #[arg(long, value_name = "TEXT")]
     prompt: Vec<String>,
     /// A file with a prompt in each line; empty lines are skipped.
     #[arg(long, value_name = "FILE")]
     prompts: Option<PathBuf>,
-    #[command(flatten)]
-    device: DeviceArgument,
-    #[command(flatten)]
-    weights: WeightsArguments,
     /// Tokens at most.
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = within::<usize>(0..=MAX_TOKENS), allow_negative_numbers = true)]
     max_tokens: usize,
@@ -79,17 +74,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         n_prompts.saturating_mul(n_texts) <= MAX_TEXTS,
         "--samples: {n_texts} texts for each of {n_prompts} prompts, expected at most {MAX_TEXTS} in all"
     );
-    let device = arguments.device.open()?;
-    let source = TextSource::open_to_write(
-        &device,
-        &arguments.model,
-        arguments.weights.opening(),
-        &Wanted {
-            sampling,
-            max_tokens: arguments.max_tokens,
-            n_texts: arguments.samples,
-        },
-    )?;
+    let source = arguments.model.source_to_write(&Wanted {
+        sampling,
+        max_tokens: arguments.max_tokens,
+        n_texts: arguments.samples,
+    })?;
     let options = arguments.options(sampling);
     let encoded: Vec<Result<Vec<u32>>> = prompts
         .iter()
@@ -274,7 +263,7 @@ impl Arguments {
         ensure!(
             !prompts.is_empty(),
             "--prompt: there is no text to go on from or to answer: {}",
-            next::generate(&self.model, "TEXT")
+            next::generate(&self.model.path, "TEXT")
         );
         Ok(prompts)
     }

@@ -1,8 +1,9 @@
-//! `hlx import` and `hlx export`: between model folders of HLX and of Hugging Face, and from GGUF files.
+//! `hlx import` and `hlx export`: between model folders of HLX and of Hugging Face, and GGUF files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use hlx_nn::gguf_of;
 use hlx_train::model_folder;
 
 use crate::print::say;
@@ -16,52 +17,72 @@ pub struct Import {
     /// Where to write the model; models/NAME of the folder's or the file's name if left out.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Write the values of a GGUF file as f32.
+    /// Write the values of a GGUF file as f32, in the place of its blocks.
     #[arg(long)]
     widen: bool,
 }
 
 #[derive(clap::Args)]
 pub struct Export {
-    /// The run folder, one of its checkpoints, or an imported model's folder.
+    /// The run folder, one of its checkpoints, an imported model's folder, or a GGUF file.
     model: PathBuf,
     /// The folder to write, which `transformers` loads.
-    folder: PathBuf,
+    #[arg(required_unless_present = "gguf", conflicts_with = "gguf")]
+    folder: Option<PathBuf>,
+    /// Write one GGUF file, with the model's own values: blocks as they are stored, or floats of the type of its
+    /// matrices. `hlx quantize` writes other types.
+    #[arg(long, requires = "out")]
+    gguf: bool,
+    /// The file to write.
+    #[arg(long, value_name = "FILE.gguf", requires = "gguf")]
+    out: Option<PathBuf>,
 }
 
 pub fn import(arguments: &Import) -> Result<()> {
     let from = &arguments.from;
-    let is_file = from.is_file();
+    let has_blocks = gguf_of(from).is_some();
     ensure!(
-        is_file || !arguments.widen,
-        "--widen: {} is no GGUF file",
+        has_blocks || !from.is_file(),
+        "{}: is no GGUF file",
         from.display()
     );
     ensure!(
-        !is_file || arguments.widen,
-        "{}: a GGUF file is imported with --widen, as f32",
+        has_blocks || !arguments.widen,
+        "--widen: {} is no GGUF file",
         from.display()
     );
     let out = match &arguments.out {
         Some(out) => out.clone(),
-        None => {
-            let name = if is_file {
-                from.file_stem()
-            } else {
-                from.file_name()
-            };
-            let name = name.context("the folder has no name: say --out FOLDER")?;
-            PathBuf::from("models").join(name)
-        }
+        None => PathBuf::from("models").join(name_of(from)?),
     };
-    let n_parameters = match is_file {
+    if has_blocks && !arguments.widen {
+        let n_bytes = model_folder::import_blocks(from, &out)?;
+        return say!("{n_bytes} bytes of weights in {}", out.display());
+    }
+    let n_parameters = match from.is_file() {
         true => model_folder::import_gguf(from, &out)?,
         false => model_folder::import(from, &out)?,
     };
     say!("{n_parameters} parameters in {}", out.display())
 }
 
+/// The name of a model by its folder or its file.
+fn name_of(from: &Path) -> Result<PathBuf> {
+    let name = match from.is_file() {
+        true => from.file_stem(),
+        false => from.file_name(),
+    };
+    let name = name.context("the folder has no name: say --out FOLDER")?;
+    Ok(PathBuf::from(name))
+}
+
 pub fn export(arguments: &Export) -> Result<()> {
-    model_folder::export(&arguments.model, &arguments.folder)?;
-    say!("{}", arguments.folder.display())
+    if let Some(file) = &arguments.out {
+        let n_bytes = model_folder::export_as_stored(&arguments.model, file)?;
+        return say!("{n_bytes} bytes of weights in {}", file.display());
+    }
+    let folder = arguments.folder.as_ref();
+    let folder = folder.context("the folder to write is missing")?;
+    model_folder::export(&arguments.model, folder)?;
+    say!("{}", folder.display())
 }

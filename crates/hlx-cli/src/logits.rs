@@ -15,7 +15,7 @@ use crate::weights::{AdapterArgument, ArithmeticArgument, DtypeArgument};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The run folder, one of its checkpoints, an imported model's or a Hugging Face folder.
+    /// The run folder, one of its checkpoints, an imported model's or a Hugging Face folder, or a GGUF file.
     model: PathBuf,
     /// Token ids, whole numbers of [batch, time]: an npy file.
     #[arg(long, value_name = "FILE")]

@@ -8,21 +8,16 @@ use hlx_train::generate::TextModel;
 use hlx_train::perplexity::{perplexity, usual_length};
 use hlx_train::run::RunFolder;
 
-use crate::DeviceArgument;
 use crate::print::say;
-use crate::weights::WeightsArguments;
+use crate::weights::ModelArguments;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The run folder, one of its checkpoints, RUN/best, an imported model's or a Hugging Face folder.
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelArguments,
     /// The file of the text.
     #[arg(long, visible_alias = "text", value_name = "FILE")]
     data: PathBuf,
-    #[command(flatten)]
-    device: DeviceArgument,
-    #[command(flatten)]
-    weights: WeightsArguments,
     /// Tokens of a window, which are bytes of a model over bytes; the model's positions, at most 2,048, if
     /// left out.
     #[arg(long, value_name = "N")]
@@ -43,8 +38,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         text.drain(..files::BYTE_ORDER_MARK.len());
     }
     ensure!(!text.is_empty(), "{}: is empty", file());
-    let device = arguments.device.open()?;
-    let model = TextModel::open(&device, &arguments.model, arguments.weights.opening())?;
+    let model = arguments.model.text_model(&arguments.model.device()?)?;
     let (tokens, what) = tokens_of(&model, &text).with_context(file)?;
     let length = arguments
         .length
@@ -53,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let n_bytes = (!model.is_of_bytes()).then_some(text.len() as u64);
     let found = perplexity(&model.model, &tokens, n_bytes, length, stride).with_context(file)?;
     if arguments.json {
-        let run = RunFolder::open_checkpoint(&arguments.model).ok();
+        let run = RunFolder::open_checkpoint(&arguments.model.path).ok();
         let line = serde_json::json!({
             "step": run.map(|(_, checkpoint)| checkpoint.digests.step),
             "length": length, "stride": stride, "perplexity": found,

@@ -10,7 +10,7 @@ use crate::print::say;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The run folder, one of its checkpoints, an imported model's folder, or a Hugging Face folder.
+    /// The run folder, one of its checkpoints, an imported model's or a Hugging Face folder, or a GGUF file.
     model: PathBuf,
     /// How matrices are stored.
     #[arg(long, value_name = "KIND", value_parser = kinds)]

@@ -2,10 +2,49 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Result;
 use clap::ValueEnum;
 use hlx_autograd::DType;
-use hlx_core::Arithmetic;
+use hlx_core::{Arithmetic, Device};
+use hlx_train::generate::{TextModel, Wanted};
 use hlx_train::opening::Opening;
+use hlx_train::text_source::TextSource;
+
+use crate::DeviceArgument;
+
+/// A model, where it is computed, and how its weights are held.
+#[derive(clap::Args)]
+pub struct ModelArguments {
+    /// The run folder, one of its checkpoints, RUN/best, an imported model's or a Hugging Face folder, or a GGUF file.
+    #[arg(value_name = "MODEL")]
+    pub path: PathBuf,
+    #[command(flatten)]
+    device: DeviceArgument,
+    #[command(flatten)]
+    weights: WeightsArguments,
+}
+
+impl ModelArguments {
+    /// Opens the device.
+    pub fn device(&self) -> Result<Device> {
+        self.device.open()
+    }
+
+    /// Opens the model with its tokenizer on a device.
+    pub fn text_model(&self, device: &Device) -> Result<TextModel> {
+        TextModel::open(device, &self.path, self.weights.opening())
+    }
+
+    /// As [`ModelArguments::text_model`], to write texts with.
+    pub fn text_model_to_write(&self, wanted: &Wanted) -> Result<TextModel> {
+        TextModel::open_to_write(&self.device()?, &self.path, self.weights.opening(), wanted)
+    }
+
+    /// As [`ModelArguments::text_model_to_write`], of a run over bytes too.
+    pub fn source_to_write(&self, wanted: &Wanted) -> Result<TextSource> {
+        TextSource::open_to_write(&self.device()?, &self.path, self.weights.opening(), wanted)
+    }
+}
 
 /// Which weights of a checkpoint are read.
 #[derive(clap::Args)]

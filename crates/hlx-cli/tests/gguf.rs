@@ -149,10 +149,20 @@ fn what_cannot_be_imported_is_said_in_one_line() {
     let place = Scratch::new("gguf-refused");
     let file = copied(&place, "llama");
     let refused = |arguments: &[&str]| place.fails(arguments);
+    place.write("text.gguf", "no such thing");
     assert_eq!(
-        refused(&["import", &file, "--out", "mine"]),
-        "error: llama.gguf: a GGUF file is imported with --widen, as f32"
+        refused(&["import", "text.gguf", "--out", "mine"]),
+        "error: text.gguf: is no GGUF file"
     );
+    for verb in ["generate", "perplexity"] {
+        let option = if verb == "generate" {
+            "--prompt"
+        } else {
+            "--data"
+        };
+        let line = refused(&[verb, "text.gguf", option, "text.gguf", "--device", "cpu"]);
+        assert_eq!(line, "error: text.gguf: is no GGUF file");
+    }
     fs::create_dir(place.join("folder")).expect("a folder");
     assert_eq!(
         refused(&["import", "folder", "--widen"]),

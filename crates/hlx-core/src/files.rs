@@ -22,7 +22,7 @@ pub use reading::{
     BYTE_ORDER_MARK, IS_LFS_POINTER, MAX_DATA, MAX_SETTINGS, is_lfs_pointer, look, open, read,
     read_at_most, read_json, read_settings, read_settings_text,
 };
-pub use set::{place, write_set};
+pub use set::{WrittenFile, place, write_set, write_set_with};
 pub use source::Source;
 pub use temporary::{
     TemporaryFile, TemporaryFolder, is_temporary, remove_temporaries, temporary_beside,

@@ -63,6 +63,11 @@ impl TensorInfo {
         self.stated.n_bytes as usize / self.rows()
     }
 
+    /// The number of its file, and its first byte there.
+    pub(crate) fn place(&self) -> (usize, u64) {
+        (self.file, self.stated.first)
+    }
+
     /// The bytes of all rows.
     pub fn n_bytes(&self) -> usize {
         self.stated.n_bytes as usize

@@ -20,6 +20,7 @@ mod quantise;
 mod recipe;
 mod tokenizer;
 mod value;
+mod whole;
 mod writer;
 
 pub use blocks::{Block, MOST_GROUPS, MOST_VALUES, narrow, widen};

@@ -69,10 +69,10 @@ pub(crate) const TEXT: u32 = 8;
 /// The number of a list's type in files.
 pub(crate) const ARRAY: u32 = 9;
 
-impl Value {
-    /// The number of the value's type in files.
-    pub(crate) fn type_id(&self) -> u32 {
-        match self {
+/// The number of a type in files, of a value or of a list's elements: their variants have the same names.
+macro_rules! type_id {
+    ($of:expr) => {
+        match $of {
             Self::U8(_) => 0,
             Self::I8(_) => 1,
             Self::U16(_) => 2,
@@ -87,6 +87,13 @@ impl Value {
             Self::I64(_) => 11,
             Self::F64(_) => 12,
         }
+    };
+}
+
+impl Value {
+    /// The number of the value's type in files.
+    pub(crate) fn type_id(&self) -> u32 {
+        type_id!(self)
     }
 
     /// What messages call the value's type.
@@ -184,21 +191,7 @@ impl Array {
 
     /// The number of the elements' type in files.
     pub(crate) fn type_id(&self) -> u32 {
-        match self {
-            Self::U8(_) => 0,
-            Self::I8(_) => 1,
-            Self::U16(_) => 2,
-            Self::I16(_) => 3,
-            Self::U32(_) => 4,
-            Self::I32(_) => 5,
-            Self::F32(_) => 6,
-            Self::Bool(_) => 7,
-            Self::Text(_) => TEXT,
-            Self::Array(_) => ARRAY,
-            Self::U64(_) => 10,
-            Self::I64(_) => 11,
-            Self::F64(_) => 12,
-        }
+        type_id!(self)
     }
 
     /// The elements as texts.

@@ -8,6 +8,7 @@
 //! tokens, or a classifier of images. This crate knows models through `hlx-nn`. It knows no Vulkan.
 
 pub mod chat;
+pub mod companions;
 pub mod config;
 pub mod curve;
 pub mod data;
@@ -20,6 +21,7 @@ pub mod golden;
 pub mod image_report;
 pub mod metric_line;
 pub mod model_folder;
+pub mod model_source;
 pub mod opening;
 pub mod perplexity;
 mod random;

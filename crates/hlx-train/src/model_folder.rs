@@ -19,7 +19,7 @@ use hlx_nn::{
     load_language_model_as, peft_adapts_output, read_peft_config,
 };
 
-pub use self::gguf::{export_gguf, import_gguf};
+pub use self::gguf::{export_as_stored, export_gguf, import_blocks, import_gguf};
 pub use self::stated::NamedFile;
 pub use self::write::{
     Beside, CHAT_TEMPLATE_FILE, FolderKind, NewFolder, PROCESSOR_TEMPLATE_FILE, bring_companions,
@@ -87,6 +87,11 @@ pub fn check_no_adapter(path: &Path) -> Result<()> {
 
 fn ensure_model(path: &Path) -> Result<()> {
     check_no_adapter(path)?;
+    ensure!(
+        is_model(path) || !path.is_file(),
+        "{}: is no GGUF file",
+        path.display()
+    );
     ensure!(
         is_model(path),
         "{}: holds neither a run nor a model's config.json",

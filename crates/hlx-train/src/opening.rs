@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 use hlx_autograd::DType;
 use hlx_core::Arithmetic;
 use hlx_core::files::place;
+use hlx_gguf::Gguf;
 use hlx_nn::{CausalLm, InferenceModel, Model};
 
 /// How a model is opened.
@@ -59,7 +60,8 @@ impl Deref for Opened {
     }
 }
 
-/// Whether a folder holds a model's configuration, as those of HLX and of Hugging Face do.
-pub fn is_model(folder: &Path) -> bool {
-    place(folder, hlx_nn::CONFIG_FILE).is_file()
+/// Whether a folder holds a model's configuration, as those of HLX and of Hugging Face do, or a path is that of a GGUF
+/// file.
+pub fn is_model(path: &Path) -> bool {
+    place(path, hlx_nn::CONFIG_FILE).is_file() || Gguf::is_gguf(path)
 }

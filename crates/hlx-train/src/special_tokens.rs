@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use hlx_core::files::{self, place};
 use hlx_core::warn_once;
 use hlx_nn::CONFIG_FILE;
 use hlx_text::{TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, Tokenizer};
 use serde_json::{Map, Value, json};
+
+use crate::companions::Companions;
 
 /// The file of the settings of `transformers`' generation.
 pub const GENERATION_CONFIG_FILE: &str = "generation_config.json";
@@ -28,19 +29,19 @@ pub struct SpecialTokens {
 }
 
 impl SpecialTokens {
-    /// Reads what a model's folder, or that of a run, states. As in `transformers`, the ends are those of
+    /// Reads what a model's folder, that of a run, or a GGUF file states. As in `transformers`, the ends are those of
     /// `generation_config.json`, and of `config.json` where that file is not there. Where they state none, a text ends
     /// at the tokenizer's own end, at which `transformers` would not stop. A line is logged where a token that another
     /// file names as an end is none.
     ///
     /// # Errors
     /// A file that is no JSON object, and an `eos_token_id` that is neither a token's number nor a list of such.
-    pub fn read(folder: &Path, tokenizer: Option<&Tokenizer>) -> Result<Self> {
-        let object = |name: &str| read_object(folder, name);
+    pub fn read(from: &Companions, tokenizer: Option<&Tokenizer>) -> Result<Self> {
+        let object = |name: &str| from.object(name);
         let generation = object(GENERATION_CONFIG_FILE)?;
-        let generation = generation.map(|all| Stated::of(&all, folder, GENERATION_CONFIG_FILE));
+        let generation = generation.map(|all| Stated::of(&all, from, GENERATION_CONFIG_FILE));
         let config = object(CONFIG_FILE)?.map(text_of);
-        let config = config.map(|all| Stated::of(&all, folder, CONFIG_FILE));
+        let config = config.map(|all| Stated::of(&all, from, CONFIG_FILE));
         let files = Files {
             generation: generation.transpose()?,
             config: config.transpose()?,
@@ -50,7 +51,7 @@ impl SpecialTokens {
         let of_files = files.all().map(|file| &file.ends);
         let ends = of_files.clone().find(|ends| !ends.is_empty()).cloned();
         let ends = ends.unwrap_or_else(|| own.eos.into_iter().collect());
-        files.say_differences(folder, &own, &ends);
+        files.say_differences(from, &own, &ends);
         Ok(Self {
             bos: files.all().find_map(|file| file.bos).or(own.bos),
             pad: files.all().find_map(|file| file.pad).or(own.pad),
@@ -66,7 +67,7 @@ impl SpecialTokens {
     pub fn of_run(begins_with: Option<&Path>, tokenizer: &Tokenizer) -> Result<Self> {
         let own = tokenizer.specials();
         let mut all = match begins_with {
-            Some(folder) => Self::read(folder, None)?,
+            Some(path) => Self::read(&Companions::of(path)?, None)?,
             None => Self::default(),
         };
         let eos = own.eos.filter(|end| !all.ends.contains(end));
@@ -155,8 +156,8 @@ impl Files {
     }
 
     /// Logs a line for each end that a file states and that ends no text, and where `transformers` would end none.
-    fn say_differences(&self, folder: &Path, own: &hlx_text::SpecialTokens, ends: &[u32]) {
-        let file = |name: &str| folder.join(name).display().to_string();
+    fn say_differences(&self, from: &Companions, own: &hlx_text::SpecialTokens, ends: &[u32]) {
+        let file = |name: &str| from.named(name);
         let of = |stated: &Option<Stated>| stated.as_ref().map(|stated| stated.ends.clone());
         let of_config = of(&self.config).unwrap_or_default();
         let silent = match (of(&self.generation), of(&self.config)) {
@@ -200,8 +201,8 @@ struct Stated {
 }
 
 impl Stated {
-    fn of(all: &Value, folder: &Path, name: &str) -> Result<Self> {
-        let file = folder.join(name).display().to_string();
+    fn of(all: &Value, from: &Companions, name: &str) -> Result<Self> {
+        let file = from.named(name);
         let one = |key: &str| -> Option<u32> {
             let ids = token_ids(&all[key]);
             if ids.as_ref().is_none_or(|ids| ids.len() > 1) {
@@ -245,22 +246,4 @@ fn text_of(mut config: Value) -> Value {
         }
     }
     config
-}
-
-/// The object of a folder's file; `None` without the file.
-///
-/// # Errors
-/// A file that cannot be read, or is no JSON object.
-pub(crate) fn read_object(folder: &Path, name: &str) -> Result<Option<Value>> {
-    let path = place(folder, name);
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let file = || path.display().to_string();
-    let bytes = files::read_json(&path).with_context(file)?;
-    let value: Value = serde_json::from_slice(&bytes).with_context(file)?;
-    match value.is_object() {
-        true => Ok(Some(value)),
-        false => bail!("{}: is no object", path.display()),
-    }
 }

@@ -5,18 +5,15 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use hlx_core::Device;
-use hlx_core::files::place;
 use hlx_text::{Preparation, TOKENIZER_FILE, Tokenizer};
 
-use crate::config::{Config, Format};
+use crate::config::Format;
 use crate::generate::{
     Generation, Tell, TextModel, TokenGeneration, Wanted, prompt_of_bytes, tell_bytes, tell_texts,
 };
-use crate::model_folder;
+use crate::model_source::ModelSource;
 use crate::opening::{Opened, Opening};
-use crate::run::RunFolder;
 use crate::sample::Sampling;
-use crate::trained::Trained;
 
 /// A language model that continues texts.
 #[derive(Debug)]
@@ -45,65 +42,33 @@ pub struct TextOptions {
 }
 
 impl TextSource {
-    /// Opens a run, one of its checkpoints, an imported model or a Hugging Face folder.
+    /// Opens a run, one of its checkpoints, an imported model, a Hugging Face folder or a GGUF file.
     ///
     /// # Errors
-    /// A path that is none of these, and those of [`TextModel::open`], but not for a tokenizer that is missing.
+    /// As [`ModelSource::text_source`].
     pub fn open(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Self> {
-        let run = RunFolder::open_checkpoint(path).ok();
-        let folder = run.as_ref().map_or(path, |(run, _)| run.path());
-        if let Some(source) = Self::of_bytes(device, path, opening)? {
-            return Ok(source);
-        }
-        match place(folder, TOKENIZER_FILE).is_file() {
-            true => Ok(Self::Tokens(Arc::new(TextModel::open(
-                device, path, opening,
-            )?))),
-            false => Ok(Self::Ids(Box::new(model_folder::open_as(
-                device, path, opening,
-            )?))),
-        }
+        ModelSource::at(path)?.text_source(device, opening)
     }
 
-    /// As [`TextSource::open`], to write texts with: without a tokenizer there are none, and the folder's settings of
-    /// generation must be known ([`check_settings`](crate::generate::check_settings)).
+    /// As [`TextSource::open`], to write texts with: without a tokenizer there are none, and the model's settings of
+    /// generation must be known.
     ///
     /// # Errors
-    /// As [`TextModel::open_to_write`].
+    /// As [`ModelSource::text_model`] and [`ModelSource::check_settings`].
     pub fn open_to_write(
         device: &Device,
         path: &Path,
         opening: Opening<'_>,
         wanted: &Wanted,
     ) -> Result<Self> {
-        if let Some(source) = Self::of_bytes(device, path, opening)? {
-            return Ok(source);
+        let source = ModelSource::at(path)?;
+        if source.is_of_bytes() {
+            return source.text_source(device, opening);
         }
-        let text = TextModel::open_to_write(device, path, opening, wanted)?;
+        source.check_settings(wanted)?;
+        let text = source.text_model(device, opening)?;
         text.warn_of_pairs();
         Ok(Self::Tokens(Arc::new(text)))
-    }
-
-    /// A model that was read from a folder, with what lies beside it there.
-    ///
-    /// # Errors
-    /// As [`TextModel::open`], but not for a tokenizer that is missing.
-    pub fn of_folder(folder: &Path, model: Opened) -> Result<Self> {
-        match place(folder, TOKENIZER_FILE).is_file() {
-            true => Ok(Self::Tokens(Arc::new(TextModel::of_folder(folder, model)?))),
-            false => Ok(Self::Ids(Box::new(model))),
-        }
-    }
-
-    /// A run over the bytes of a format; nothing of another path.
-    fn of_bytes(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Option<Self>> {
-        let config = RunFolder::open_checkpoint(path).and_then(|(run, _)| run.config());
-        let is_of_bytes = |config: &Config| config.data.format != Format::Shards;
-        if !config.is_ok_and(|config| is_of_bytes(&config)) {
-            return Ok(None);
-        }
-        let (model, config) = Trained::open_as(device, path, opening)?;
-        Ok(Some(Self::Bytes(Box::new(model), config.data.format)))
     }
 
     /// The model.

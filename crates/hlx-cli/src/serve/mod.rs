@@ -25,8 +25,8 @@ const MOST_THREADS: usize = 8;
 /// The arguments of `hlx serve`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Run folders, imported models or Hugging Face folders; NAME=FOLDER gives one another name than its folder's, and
-    /// FOLDER@DEVICE puts one on devices of its own.
+    /// Run folders, imported models, Hugging Face folders or GGUF files; NAME=FOLDER gives one another name than its
+    /// folder's or its file's, and FOLDER@DEVICE puts one on devices of its own.
     #[arg(required = true, value_name = "MODEL")]
     models: Vec<String>,
     /// The address to listen at; other machines reach 0.0.0.0.

@@ -55,12 +55,17 @@ fn is_device(text: &str) -> bool {
         || number.is_some_and(|number| number.parse::<usize>().is_ok())
 }
 
-/// The name of a folder.
+/// The name of a folder or a file.
 fn name_of(folder: &Path) -> Result<String> {
     let whole = folder
         .canonicalize()
         .with_context(|| folder.display().to_string())?;
-    let name = whole.file_name().and_then(|name| name.to_str());
+    let name = match whole.is_file() {
+        // Without the ending of a GGUF file.
+        true => whole.file_stem(),
+        false => whole.file_name(),
+    };
+    let name = name.and_then(|name| name.to_str());
     let name = name.with_context(|| format!("{}: has no name; say NAME=FOLDER", folder.display()));
     Ok(name?.to_owned())
 }

@@ -13,10 +13,8 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::output::wrong;
-use super::temporary::{is_temporary_of, remove_entries};
-use super::{
-    Output, parent, read_settings, sync_folder, write_atomically, write_folder_atomically,
-};
+use super::temporary::{TemporaryFolder, is_temporary_of, remove_entries, write_and_sync};
+use super::{Output, parent, read_settings, sync_folder, write_atomically};
 
 /// The folder inside of the set's that holds the files until they are moved to their places.
 pub(super) const PENDING: &str = "pending";
@@ -90,27 +88,55 @@ pub fn place(folder: &Path, name: &str) -> PathBuf {
 /// A name that a folder has, a folder that another process is writing to; the system's, such as a full disk,
 /// which leaves the old files as they were.
 pub fn write_set(folder: &Path, files: &[(&str, &[u8])], removed: &[&str]) -> Result<()> {
+    write_set_with(folder, &mut [], files, removed)
+}
+
+/// A file of a set that is written piece by piece: its name, and what writes it to a file of the path that it gets,
+/// where nothing lies yet.
+pub type WrittenFile<'a> = (&'a str, &'a mut dyn FnMut(&Path) -> Result<()>);
+
+/// As [`write_set`], with files that are too large to be held in memory. They come before the others.
+///
+/// # Errors
+/// As [`write_set`], and those of what writes a file.
+pub fn write_set_with(
+    folder: &Path,
+    written: &mut [WrittenFile<'_>],
+    files: &[(&str, &[u8])],
+    removed: &[&str],
+) -> Result<()> {
     let folder = super::folder_behind_links(folder)?;
     fs::create_dir_all(&folder)?;
     let _lock = lock(&folder)?;
     // Nobody else writes a set here: what is there was left by a kill.
     remove_entries(&folder, |entry| Ok(is_temporary_of(&entry.path(), PENDING)))?;
     complete(&folder)?;
-    let is_new = |name: &str| files.iter().any(|(new, _)| *new == name);
+    let names = written.iter().map(|(name, _)| *name);
+    let names: Vec<&str> = names.chain(files.iter().map(|(name, _)| *name)).collect();
     let list = List {
-        files: files.iter().map(|(name, _)| (*name).to_owned()).collect(),
         removed: removed
             .iter()
-            .filter(|name| !is_new(name))
+            .filter(|name| !names.contains(name))
             .map(|name| (*name).to_owned())
             .collect(),
+        files: names.into_iter().map(str::to_owned).collect(),
     };
     for name in &list.files {
         target(&folder.join(name))?;
     }
     let list = serde_json::to_vec(&list)?;
-    let staged = [files, &[(LIST_FILE, &list[..])]].concat();
-    write_folder_atomically(&folder.join(PENDING), &staged)?;
+    let pending = folder.join(PENDING);
+    let staged = TemporaryFolder::beside(&pending)?;
+    for (name, write) in written {
+        let path = staged.path().join(name);
+        write(&path)?;
+        // Windows flushes files that are open for writing alone.
+        File::options().write(true).open(path)?.sync_all()?;
+    }
+    for (name, bytes) in files.iter().chain(&[(LIST_FILE, &list[..])]) {
+        write_and_sync(&staged.path().join(name), bytes)?;
+    }
+    staged.publish(&pending)?;
     complete(&folder)
 }
 

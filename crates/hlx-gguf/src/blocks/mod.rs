@@ -29,7 +29,9 @@ const TASK_BYTES: usize = 1 << 20;
 /// product: `sum_g scales[g] * (sum_i q[i] x[i])` and `sum_g mins[g] * (sum_i x[i])`.
 ///
 /// Of Q4_1 and Q5_1, whose offset is added, `dmin` is the offset's negative and `mins[0]` 1. Of MXFP4, q has the
-/// doubled E2M1 values, 0 to 12 with a sign, and `d` half of the power of two.
+/// doubled E2M1 values, 0 to 12 with a sign, and `d` half of the power of two. There `d` may be 2^-128 or 2^-127, a
+/// subnormal of f32 that arithmetic without subnormals takes for zero; the values need not be, as 4 times 2^-128. Such a
+/// block is computed in f64, as [`widen`] does, or by the exponent apart from q.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
     /// The integers, of which the first [`BlockKind::block_values`] count.
@@ -38,7 +40,7 @@ pub struct Block {
     pub scales: [i8; MOST_GROUPS],
     /// The minima of the groups.
     pub mins: [u8; MOST_GROUPS],
-    /// The scale of the block: an f16, or a power of two.
+    /// The scale of the block: an f16, or a power of two, which may be a subnormal of f32.
     pub d: f32,
     /// The scale of the minima: an f16.
     pub dmin: f32,
@@ -56,6 +58,20 @@ impl BlockKind {
     /// Groups per block.
     pub fn groups(self) -> usize {
         self.block_values() / self.group()
+    }
+
+    /// Where a block has floats of f16, its scales and an offset: the first of two bytes each. Of F16 and BF16 it is the
+    /// value itself, of F32 its upper half. MXFP4 has none.
+    pub fn halves(self) -> &'static [usize] {
+        match self {
+            Self::F32 => &[2],
+            Self::Q2K => &[80, 82],
+            Self::Q3K => &[108],
+            Self::Q6K => &[208],
+            Self::Q4_1 | Self::Q5_1 | Self::Q4K | Self::Q5K => &[0, 2],
+            Self::F16 | Self::BF16 | Self::Q8_0 | Self::Q4_0 | Self::Q5_0 => &[0],
+            Self::MXFP4 => &[],
+        }
     }
 
     /// The least and the largest integer q.

@@ -12,18 +12,10 @@ pub(crate) fn blocks(kind: BlockKind, n: usize) -> Vec<u8> {
         (state >> 11) as u8
     };
     let mut bytes: Vec<u8> = (0..n * kind.block_bytes()).map(|_| byte()).collect();
-    let scales: &[usize] = match kind {
-        BlockKind::Q2K => &[81, 83],
-        BlockKind::Q3K => &[109],
-        BlockKind::Q6K => &[209],
-        BlockKind::Q4_1 | BlockKind::Q5_1 | BlockKind::Q4K | BlockKind::Q5K => &[1, 3],
-        BlockKind::MXFP4 => &[],
-        _ => &[1],
-    };
     for block in bytes.chunks_exact_mut(kind.block_bytes()) {
-        for &place in scales {
+        for &place in kind.halves() {
             // Infinities and NaN have all bits of the exponent.
-            block[place] &= 0xbf;
+            block[place + 1] &= 0xbf;
         }
     }
     bytes
@@ -84,6 +76,34 @@ fn subnormals_are_zeros_of_their_sign() {
     let mut block = [0; 17];
     (block[1], block[2]) = (0x01, 0x04);
     assert_eq!(bits(BlockKind::MXFP4, &block)[..2], [0, 0x0080_0000]);
+}
+
+#[test]
+fn blocks_of_mxfp4_whose_scale_is_a_subnormal_have_the_values_that_are_none() {
+    let e2m1 = [0, 1, 2, 3, 4, 6, 8, 12];
+    for exponent in [0_u8, 1, 2] {
+        let mut bytes = [0; 17];
+        bytes[0] = exponent;
+        for (at, byte) in bytes[1..9].iter_mut().enumerate() {
+            // Both signs of each value.
+            *byte = (at as u8) | ((at as u8 | 8) << 4);
+        }
+        let block = Block::unpack(BlockKind::MXFP4, &bytes).expect("a block");
+        assert_eq!(block.d.is_subnormal(), exponent < 2);
+        let power = 2_f64.powi(i32::from(exponent) - 128);
+        assert_eq!(f64::from(block.d), power);
+        let values = widen(BlockKind::MXFP4, &bytes).expect("values");
+        for (at, &q) in e2m1.iter().enumerate() {
+            let exact = f64::from(q) * power;
+            let expected = if exact < f64::from(f32::MIN_POSITIVE) {
+                0.0
+            } else {
+                exact
+            };
+            assert_eq!(f64::from(values[at]), expected, "{exponent} {q}");
+            assert_eq!(f64::from(values[at + 16]), -expected, "{exponent} {q}");
+        }
+    }
 }
 
 #[test]

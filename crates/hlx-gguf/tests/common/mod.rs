@@ -22,18 +22,9 @@ pub fn bytes_of(kind: BlockKind, n_blocks: usize) -> Vec<u8> {
         bytes.extend((0..32).map(byte));
     }
     bytes.truncate(n_blocks * size);
-    let places: &[usize] = match kind {
-        BlockKind::F32 => &[3],
-        BlockKind::Q2K => &[81, 83],
-        BlockKind::Q3K => &[109],
-        BlockKind::Q6K => &[209],
-        BlockKind::Q4_1 | BlockKind::Q5_1 | BlockKind::Q4K | BlockKind::Q5K => &[1, 3],
-        BlockKind::MXFP4 => &[],
-        _ => &[1],
-    };
     for block in bytes.chunks_exact_mut(size) {
-        for &place in places {
-            block[place] &= 0xbf;
+        for &place in kind.halves() {
+            block[place + 1] &= 0xbf;
         }
     }
     bytes

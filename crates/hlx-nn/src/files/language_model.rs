@@ -6,7 +6,9 @@ use hlx_autograd::DType;
 use hlx_core::Device;
 use serde_json::Value;
 
-use super::hugging_face::{import_hugging_face, import_hugging_face_as, read_hugging_face_config};
+use super::hugging_face::{
+    gguf_of, import_hugging_face, import_hugging_face_as, read_hugging_face_config,
+};
 use super::model_file::{CONFIG_FILE, config_of, load_model, read_config};
 use crate::error::NnError;
 use crate::{CausalConfig, CausalLm, InferenceModel, Model, Result};
@@ -23,8 +25,8 @@ pub fn read_language_model_config(folder: &Path) -> Result<CausalConfig> {
     }
 }
 
-/// Reads a model from a folder that [`save_model`](crate::save_model) wrote, or from a Hugging Face
-/// folder.
+/// Reads a model from a folder that [`save_model`](crate::save_model) wrote, from a Hugging Face folder, or from a GGUF
+/// file.
 ///
 /// # Errors
 /// As [`load_model`](crate::load_model) and [`import_hugging_face`].
@@ -53,11 +55,15 @@ pub fn load_language_model_as(
     })
 }
 
-/// Whether the `config.json` of a folder is of Hugging Face's form.
+/// Whether the `config.json` of a folder is of Hugging Face's form, or a path is that of a GGUF file.
 ///
 /// # Errors
 /// [`NnError::File`] for a file that is missing or broken.
 pub fn is_hugging_face_folder(folder: &Path) -> Result<bool> {
+    // A file states what a folder's configuration does.
+    if folder.is_file() && gguf_of(folder).is_some() {
+        return Ok(true);
+    }
     let fail = |error: serde_json::Error| NnError::file(&folder.join(CONFIG_FILE), error);
     let config: Value = serde_json::from_slice(&read_config(folder)?).map_err(fail)?;
     let keys = ["architectures", "model_type"];

@@ -139,7 +139,7 @@ fn a_folder_without_safetensors_says_what_it_has() -> Result {
         ),
         (
             "model-q4.gguf",
-            "model-q4.gguf is a model by itself; `hlx import model-q4.gguf --widen` reads it",
+            "model-q4.gguf is a model by itself; give its path in place of the folder's",
         ),
         (
             "adapter_model.safetensors",

@@ -1,13 +1,12 @@
 //! What a model's folder says of generation: the tokens that end a text, and settings that no option stands for.
 
-use std::path::Path;
-
 use anyhow::{Result, bail};
 use hlx_core::warn_once;
 use serde_json::Value;
 
+use crate::companions::Companions;
 use crate::sample::Sampling;
-use crate::special_tokens::{GENERATION_CONFIG_FILE, read_object};
+use crate::special_tokens::GENERATION_CONFIG_FILE;
 
 /// How texts are to be written, as options say.
 #[derive(Clone, Copy, Debug)]
@@ -116,11 +115,11 @@ const REFUSED: [(&str, f64); 28] = [
 ///
 /// # Errors
 /// A file that is no JSON object, and the first setting that changes a text in a way that is not known here.
-pub fn check_settings(folder: &Path, wanted: &Wanted) -> Result<()> {
-    let Some(settings) = read_object(folder, GENERATION_CONFIG_FILE)? else {
+pub fn check_settings(from: &Companions, wanted: &Wanted) -> Result<()> {
+    let Some(settings) = from.object(GENERATION_CONFIG_FILE)? else {
         return Ok(());
     };
-    let file = folder.join(GENERATION_CONFIG_FILE).display().to_string();
+    let file = from.named(GENERATION_CONFIG_FILE);
     for (name, usual) in REFUSED {
         let value = &settings[name];
         if !is_usual(value, usual) {

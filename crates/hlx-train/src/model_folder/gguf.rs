@@ -1,56 +1,24 @@
-//! Models of GGUF files, widened to f32, and models written as such files.
+//! Models of GGUF files, as stored and widened to f32, and models written as such files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use hlx_autograd::DType;
 use hlx_core::Device;
-use hlx_core::files::Output;
-use hlx_gguf::{Gguf, GgufError, GgufModel, NewKinds, NewModel, NewTokenizer, StoredPlace};
+use hlx_core::files::{Output, place, read_json};
+use hlx_gguf::{BlockKind, Gguf, GgufError, GgufModel, NewKinds, NewModel, NewTokenizer};
 use hlx_nn::{
-    CausalConfig, NnError, TensorSource, hugging_face_config, hugging_face_tensors, import_tensors,
-    model_files, parse_hugging_face_config,
+    CONFIG_FILE, CausalConfig, GGUF_FILE, gguf_of, hugging_face_config, hugging_face_dtype,
+    hugging_face_tensors, is_hugging_face_folder, load_language_model, model_files,
+    parse_hugging_face_config,
 };
 use hlx_text::Tokenizer;
 
-use super::open;
 use super::stated::tokenizer_of;
-use super::write::{FolderKind, NewFolder, files_of, folders_of};
+use super::write::{FolderKind, NewFolder, companions, files_of, folders_of, stated_companions};
+use super::{is_run, open};
 use crate::special_tokens::SpecialTokens;
-
-/// Tensors of a file in f32.
-struct Widened<'a>(&'a GgufModel);
-
-impl TensorSource for Widened<'_> {
-    fn path(&self) -> &Path {
-        self.0.file().path()
-    }
-
-    fn names(&self) -> Vec<&str> {
-        self.0.places().map(|(name, _)| name).collect()
-    }
-
-    fn shape(&self, name: &str) -> Option<&[usize]> {
-        self.0
-            .place(name)
-            .map(|place: &StoredPlace| &place.shape[..])
-    }
-
-    fn values(&self, name: &str) -> Result<Vec<f32>, NnError> {
-        let fail = |reason: String| NnError::File {
-            path: self.path().display().to_string(),
-            reason,
-        };
-        let values = self.0.values(name);
-        let values = values.map_err(|error| fail(error.to_string()))?;
-        let n = values.iter().filter(|value| !value.is_finite()).count();
-        match n {
-            0 => Ok(values),
-            1 => Err(fail(format!("{name} holds 1 NaN or infinite value"))),
-            n => Err(fail(format!("{name} holds {n} NaN or infinite values"))),
-        }
-    }
-}
 
 /// Reads a GGUF file, and its siblings if it is one of several, and writes its model with all values in f32 as a model
 /// folder of HLX, with the tokenizer of its metadata. Returns the number of parameters.
@@ -59,13 +27,115 @@ impl TensorSource for Widened<'_> {
 /// A file that is damaged, or has what is not known: a type of values, an architecture, a key, a tensor, a tokenizer;
 /// as [`NewFolder::at`], and the system's message.
 pub fn import_gguf(from: &Path, to: &Path) -> Result<usize> {
-    let model = GgufModel::new(Gguf::open(from)?)?;
-    let read: Vec<PathBuf> = model.file().paths().map(Path::to_owned).collect();
+    let read = files_of(&[from.to_owned()]);
     let new = NewFolder::at(to, FolderKind::Imported, &read)?;
-    let tokenizer = model.file().tokenizer_files()?;
-    let found = import_tensors(&Device::cpu()?, &model.config_json(), &Widened(&model))?;
+    let tokenizer = companions(from)?;
+    let found = load_language_model(&Device::cpu()?, from)?;
     new.write(&model_files(&found)?, &tokenizer)?;
     Ok(found.weights().n_elements())
+}
+
+/// As [`import_gguf`], with the tensors as they are stored: the folder has `config.json`, the tokenizer's files, and
+/// `model.gguf`, one file with all tensors and metadata. `from` may be such a folder too. Returns the bytes of the
+/// tensors.
+///
+/// # Errors
+/// As [`import_gguf`], but not for values that are not finite.
+pub fn import_blocks(from: &Path, to: &Path) -> Result<u64> {
+    let (file, read) = gguf_and_files(from)?;
+    let new = NewFolder::at(to, FolderKind::Imported, &read)?;
+    let config = config_of(from, &file)?;
+    let mut beside = match from.is_file() {
+        true => companions(from)?,
+        false => stated_companions(from)?,
+    };
+    beside.push((CONFIG_FILE, config));
+    new.write_gguf(file.file(), &beside)?;
+    Ok(file
+        .file()
+        .tensors()
+        .map(|tensor| tensor.n_bytes() as u64)
+        .sum())
+}
+
+/// The model of a GGUF file, or of a folder with `model.gguf`, and the paths that it is read from.
+fn gguf_and_files(from: &Path) -> Result<(GgufModel, Vec<PathBuf>)> {
+    let path = gguf_of(from).with_context(|| format!("{}: is no GGUF file", from.display()))?;
+    let model = GgufModel::new(Gguf::open(&path)?)?;
+    let mut read: Vec<PathBuf> = model.file().paths().map(Path::to_owned).collect();
+    read.push(from.to_owned());
+    Ok((model, read))
+}
+
+/// `config.json` of a folder, or of a file's metadata.
+fn config_of(from: &Path, model: &GgufModel) -> Result<Vec<u8>> {
+    if from.is_file() {
+        return Ok(model.config_json());
+    }
+    let path = place(from, CONFIG_FILE);
+    read_json(&path).with_context(|| path.display().to_string())
+}
+
+/// How `hlx export` stores a model: its blocks as they are, or its floats in their own type.
+fn own_kinds(from: &Path) -> Result<NewKinds> {
+    let is_folder = !is_run(from)? && is_hugging_face_folder(from).is_ok_and(|is| is);
+    let dtype = match is_folder {
+        true => hugging_face_dtype(from)?,
+        false => DType::F32,
+    };
+    Ok(NewKinds::Floats(match dtype {
+        DType::F16 => BlockKind::F16,
+        DType::BF16 => BlockKind::BF16,
+        _ => BlockKind::F32,
+    }))
+}
+
+/// Writes a model and its tokenizer as a GGUF file without a change of its values: a model of a GGUF file as it is stored,
+/// another one in floats of the type that its matrices have. Returns the bytes of its tensors.
+///
+/// # Errors
+/// As [`export_gguf`].
+pub fn export_as_stored(from: &Path, to: &Path) -> Result<u64> {
+    let stored = (!is_run(from)?).then(|| gguf_of(from)).flatten();
+    if stored.is_none() {
+        return export_gguf(from, to, own_kinds(from)?);
+    }
+    let (model, read) = gguf_and_files(from)?;
+    check_output(from, to, &read)?;
+    if from.is_dir() {
+        warn_of_changes(from, &model)?;
+    }
+    model.file().write_whole(to)?;
+    Ok(model
+        .file()
+        .tensors()
+        .map(|tensor| tensor.n_bytes() as u64)
+        .sum())
+}
+
+/// Says which files of a folder differ from the metadata of its GGUF file, and do not come along.
+fn warn_of_changes(folder: &Path, model: &GgufModel) -> Result<()> {
+    let mut made = model.file().tokenizer_files()?;
+    made.push((CONFIG_FILE, model.config_json()));
+    for (name, bytes) in made {
+        let path = place(folder, name);
+        if path.is_file() && hlx_core::files::read(&path)? != bytes {
+            tracing::warn!(
+                "{}: differs from the metadata of {GGUF_FILE}, and does not come along",
+                path.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Fails for a file to write that is one of those that are read.
+fn check_output(from: &Path, to: &Path, read: &[PathBuf]) -> Result<()> {
+    let mut inputs = files_of(&folders_of(from)?);
+    inputs.extend(read.iter().cloned());
+    let output = Output::at(to).and_then(|output| output.apart_from(&inputs));
+    output.with_context(|| to.display().to_string())?;
+    Ok(())
 }
 
 /// Writes a model and its tokenizer as a GGUF file. Returns the bytes of its tensors.
@@ -75,8 +145,7 @@ pub fn import_gguf(from: &Path, to: &Path) -> Result<usize> {
 /// and the system's message.
 pub fn export_gguf(from: &Path, to: &Path, kinds: NewKinds) -> Result<u64> {
     let read = folders_of(from)?;
-    let output = Output::at(to).and_then(|output| output.apart_from(&files_of(&read)));
-    output.with_context(|| to.display().to_string())?;
+    check_output(from, to, &[])?;
     let model = open(&Device::cpu()?, from, None)?;
     let named = || from.display().to_string();
     ensure!(

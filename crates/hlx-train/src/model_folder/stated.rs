@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use hlx_core::files::place;
 use hlx_core::warn_once;
 use hlx_text::{SPECIAL_TOKENS_MAP_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, Tokenizer};
 use serde_json::{Map, Value, json};
 
+use crate::companions::Companions;
 use crate::config::Format;
 use crate::data::END;
 use crate::run::RunFolder;
@@ -19,24 +19,25 @@ pub type NamedFile = (&'static str, Vec<u8>);
 /// The class by which every version of `transformers` reads a `tokenizer.json` as it is.
 const TOKENIZER_CLASS: &str = "PreTrainedTokenizerFast";
 
-/// The tokenizer of a model's folder or a run's, if there is one, and the special tokens that are stated there. A file
+/// The tokenizer of a model's folder, a run's or a GGUF file, if there is one, and the special tokens that are stated there. A file
 /// that is no tokenizer goes with the model as it is, and is named in a line.
 ///
 /// # Errors
 /// As [`SpecialTokens::read`].
 pub(super) fn tokenizer_of(folder: &Path) -> Result<(Option<Tokenizer>, SpecialTokens)> {
-    if place(folder, TOKENIZER_FILE).is_file() {
-        let tokenizer = Tokenizer::open(folder);
-        let tokenizer = tokenizer.inspect_err(|error| warn_once(&error.to_string()));
-        let tokenizer = tokenizer.ok();
-        let specials = SpecialTokens::read(folder, tokenizer.as_ref())?;
+    let from = Companions::of(folder)?;
+    if from.has(TOKENIZER_FILE) {
+        let tokenizer = from.tokenizer();
+        let tokenizer = tokenizer.inspect_err(|error| warn_once(&format!("{error:#}")));
+        let tokenizer = tokenizer.ok().flatten();
+        let specials = SpecialTokens::read(&from, tokenizer.as_ref())?;
         return Ok((tokenizer, specials));
     }
     let run = RunFolder::open_checkpoint(folder).and_then(|(run, _)| run.config());
     let format = run.ok().map(|config| config.data.format);
     let format = format.filter(|&format| format.is_of_texts() && format != Format::Shards);
     let Some(format) = format else {
-        return Ok((None, SpecialTokens::read(folder, None)?));
+        return Ok((None, SpecialTokens::read(&from, None)?));
     };
     // A run over bytes has no file of them. Pairs end with a byte, a text with none.
     let ends = format.is_of_pairs().then_some(u32::from(END));

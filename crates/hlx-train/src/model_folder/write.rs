@@ -5,9 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use hlx_core::files::WrittenFile;
 use hlx_core::{Device, files};
+use hlx_gguf::Gguf;
 use hlx_nn::{
-    Architecture, CONFIG_FILE, CausalLm, MODEL_FILE, Model, PEFT_CONFIG_FILE, PEFT_FILE,
+    Architecture, CONFIG_FILE, CausalLm, GGUF_FILE, MODEL_FILE, Model, PEFT_CONFIG_FILE, PEFT_FILE,
     hugging_face_files, import_hugging_face, is_exported_config, is_hugging_face_folder,
     is_own_peft_config, model_files, read_language_model_config,
 };
@@ -20,6 +22,7 @@ use super::open;
 use super::stated::{
     NamedFile, state_generation, state_in_config, state_tokenizer, tokenizer_of, warn_of_qwen2,
 };
+use crate::companions::Companions;
 use crate::run::{CHAIN_FILE, DIGESTS_FILE, RunFolder, STATE_FILE};
 use crate::special_tokens::{GENERATION_CONFIG_FILE, SpecialTokens};
 
@@ -69,9 +72,10 @@ impl FolderKind {
     fn names(self) -> Vec<&'static str> {
         let own = match self {
             Self::Adapter => return vec![PEFT_FILE, PEFT_CONFIG_FILE],
-            _ => [MODEL_FILE, CONFIG_FILE],
+            Self::Imported => &[GGUF_FILE, MODEL_FILE, CONFIG_FILE][..],
+            Self::Exported | Self::Merged => &[MODEL_FILE, CONFIG_FILE],
         };
-        [&COMPANIONS[..], &own].concat()
+        [&COMPANIONS[..], own].concat()
     }
 
     /// Whether a folder without a mark is unmistakably one that the verb has written, an adapter or a model of a
@@ -120,7 +124,10 @@ impl NewFolder {
             named()
         );
         files::check_free(path, kind.verb(), |folder| kind.is_older(folder)).with_context(named)?;
-        let inputs = read.iter().flat_map(|folder| files_in(folder));
+        let inputs = read.iter().flat_map(|path| match path.is_file() {
+            true => vec![path.clone()],
+            false => files_in(path),
+        });
         let inputs: Vec<PathBuf> = inputs.collect();
         for name in kind.names() {
             let file = path.join(name);
@@ -140,6 +147,35 @@ impl NewFolder {
     /// # Errors
     /// The system's message with the folder.
     pub fn write(&self, own: &[NamedFile; 2], companions: &[NamedFile]) -> Result<()> {
+        self.write_all(&mut [], companions.iter().chain(own))
+    }
+
+    /// As [`NewFolder::write`], of a GGUF file's tensors and metadata as they are, and other files, the last of which is
+    /// the model's configuration.
+    ///
+    /// # Errors
+    /// The system's message with the folder, and what is wrong with the file.
+    pub(super) fn write_gguf(&self, file: &Gguf, others: &[NamedFile]) -> Result<()> {
+        let mut failed = None;
+        let mut write = |path: &Path| {
+            file.write_whole(path).map_err(|error| {
+                let line = std::io::Error::other("no file");
+                failed = Some(error);
+                line
+            })
+        };
+        let written = self.write_all(&mut [(GGUF_FILE, &mut write)], others.iter());
+        match failed {
+            Some(error) => Err(error.into()),
+            None => written,
+        }
+    }
+
+    fn write_all<'a>(
+        &self,
+        written: &mut [WrittenFile<'_>],
+        files: impl Iterator<Item = &'a NamedFile>,
+    ) -> Result<()> {
         let cannot = || format!("{}: cannot be written", self.path.display());
         let mark = match self.kind {
             // The library PEFT has two files, and its configuration is HLX's own.
@@ -149,10 +185,11 @@ impl NewFolder {
                 files::mark(kind.verb()).with_context(cannot)?,
             )),
         };
-        let all = mark.iter().chain(companions).chain(own);
-        let all = all.map(|(name, bytes)| (*name, &bytes[..]));
-        let all: Vec<_> = all.collect();
-        files::write_set(&self.path, &all, &self.kind.names()).with_context(cannot)
+        let mut all: Vec<(&str, &[u8])> = Vec::new();
+        all.extend(mark.iter().map(|(name, bytes)| (*name, &bytes[..])));
+        all.extend(files.map(|(name, bytes)| (*name, &bytes[..])));
+        let set = files::write_set_with(&self.path, written, &all, &self.kind.names());
+        set.with_context(cannot)
     }
 }
 
@@ -200,11 +237,21 @@ pub fn files_of(folders: &[PathBuf]) -> Vec<PathBuf> {
             name.starts_with("model") || name.starts_with("metrics") || name == STATE_FILE;
         is_part || COMPANIONS.contains(&&*name) || OTHERS.contains(&&*name)
     };
+    let of_gguf = folders.iter().filter(|path| path.is_file());
+    let of_gguf: Vec<PathBuf> = of_gguf.flat_map(|path| files_of_gguf(path)).collect();
     let checkpoints = folders.iter().map(|folder| folder.join("checkpoints"));
     let checkpoints = checkpoints.flat_map(|folder| entries_of(&folder));
     let folders = folders.iter().cloned().chain(checkpoints);
     let files = folders.flat_map(|folder| files_in(&folder));
-    files.filter(is_own).collect()
+    files.filter(is_own).chain(of_gguf).collect()
+}
+
+/// All files of a GGUF model.
+fn files_of_gguf(path: &Path) -> Vec<PathBuf> {
+    match Gguf::open(path) {
+        Ok(file) => file.paths().map(Path::to_owned).collect(),
+        Err(_) => vec![path.to_owned()],
+    }
 }
 
 /// Reads a Hugging Face folder and writes it as a model folder of HLX, with the tokenizer and the
@@ -371,12 +418,18 @@ fn warn_of_prompts(tokenizer: &Tokenizer, from: &Path, to: &Path) -> Result<()> 
     Ok(())
 }
 
-/// Reads what lies beside a model: the tokenizer, its settings and chat template, and the generation's
-/// settings.
+/// Reads what lies beside a model, or in the metadata of a GGUF file: the tokenizer, its settings and chat template, and
+/// the generation's settings.
 ///
 /// # Errors
 /// The system's message with the file.
 pub fn companions(from: &Path) -> Result<Vec<NamedFile>> {
+    if let Companions::Metadata { files, .. } = Companions::of(from)? {
+        let of_text = files
+            .into_iter()
+            .filter(|(name, _)| COMPANIONS.contains(name));
+        return Ok(of_text.collect());
+    }
     let mut found = Vec::new();
     for name in COMPANIONS {
         let file = files::place(from, name);

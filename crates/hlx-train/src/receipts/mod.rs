@@ -10,7 +10,7 @@ mod statement;
 mod verdict;
 
 pub use check::{Checker, MakeGuides};
-pub use model::{digests_of, files_of_model};
+pub use model::{digests_of, files_of_model, weights_digest};
 pub use run::{Training, training_of};
 pub use statement::{Answered, Asked, body_of, request_of};
 pub use verdict::{Check, Verdict};

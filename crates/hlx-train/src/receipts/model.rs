@@ -6,7 +6,9 @@ use anyhow::{Context as _, Result};
 use hlx_autograd::{DType, Tensor};
 use hlx_core::digest::sha256_of_file;
 use hlx_core::files;
+use hlx_gguf::Gguf;
 use hlx_kernels::tree_digest::{DigestKind, ListDigest, TensorRoot, tree_digest};
+use hlx_nn::gguf_of;
 use hlx_receipt::{ModelDigests, NamedFile, Sha256, canonical};
 
 use crate::generate::TextModel;
@@ -16,11 +18,14 @@ use crate::run::RunFolder;
 
 /// Files of a model's folder that its numbers are read from.
 const FILES: [&str; 3] = ["adapter_config.json", "config.json", "hlx.json"];
+/// What stands for a GGUF file: the digest of its tensors ([`Gguf::tensors_sha256`]).
+const TENSORS: &str = "gguf/tensors";
 /// How the names of files of weights end.
 const WEIGHTS: &str = ".safetensors";
 
 /// The files that the numbers of a model come from, and of an adapter under `adapter/`, with their digests, sorted by
-/// name. Those of a run are the files of the checkpoint that is read.
+/// name. Those of a run are the files of the checkpoint that is read. A GGUF file is there as its tensors
+/// ([`Gguf::tensors_sha256`]), whatever its name and however they are packed.
 ///
 /// # Errors
 /// What the system says, and a checkpoint that is damaged.
@@ -39,12 +44,28 @@ pub fn files_of_model(path: &Path, adapter: Option<&Path>) -> Result<Vec<NamedFi
             });
             stated.collect::<Result<Vec<_>>>()?
         }
-        false => files_in(path, "")?,
+        false => files_of_source(path)?,
     };
     if let Some(adapter) = adapter {
         all.extend(files_in(adapter, "adapter/")?);
     }
     all.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(all)
+}
+
+/// The files of a model's folder; of a GGUF file its tensors as they are stored, which say what its file's bytes do not.
+fn files_of_source(path: &Path) -> Result<Vec<NamedFile>> {
+    let mut all = match path.is_file() {
+        true => Vec::new(),
+        false => files_in(path, "")?,
+    };
+    if let Some(file) = gguf_of(path) {
+        let digest = Gguf::open(&file)?.tensors_sha256()?;
+        all.push(NamedFile {
+            name: TENSORS.to_owned(),
+            sha256: digest.parse().map_err(anyhow::Error::msg)?,
+        });
+    }
     Ok(all)
 }
 
@@ -97,6 +118,14 @@ pub fn digests_of(
         tokenizer_sha256: tokenizer.parse().map_err(anyhow::Error::msg)?,
         chat_template_sha256: template.map(|template| Sha256::of(template.as_bytes())),
     })
+}
+
+/// The digest of a model's weights as receipts have it, in hexadecimal digits ([`digests_of`]).
+///
+/// # Errors
+/// What the device reports.
+pub fn weights_digest(model: &Opened) -> Result<String> {
+    Ok(list_digest(model)?.root.to_string())
 }
 
 /// The digest over all parameters, and buffers behind them, in the order of declaration, each widened to f32.

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::Device;
 use hlx_core::files::{self, parent, place};
+use hlx_gguf::Gguf;
 use hlx_nn::{
     CONFIG_FILE, CausalConfig, CausalLm, Classifier, MODEL_FILE, Model, ParameterBuilder, Weights,
     check_finite, load_language_model,
@@ -173,7 +174,7 @@ fn load_first_weights(config: &Config, weights: &Weights) -> Result<()> {
     let path = Path::new(from);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let file = place(parent(path), &name);
-    let bytes = if file.is_file() {
+    let bytes = if file.is_file() && !Gguf::is_gguf(&file) {
         files::read(&file).with_context(|| from.clone())?
     } else if is_model(path) && !path.join(DIGESTS_FILE).is_file() {
         let model = load_language_model(&Device::cpu()?, path).context("train.init_from")?;

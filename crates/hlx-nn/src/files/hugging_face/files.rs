@@ -96,25 +96,8 @@ impl TensorFiles {
         })
     }
 
-    /// The lines that say which files are left out.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
     pub fn get(&self, name: &str) -> Option<&Entry> {
         self.tensors.get(name)
-    }
-
-    /// The type that all matrices are stored in, if it is the same one of 16 bits, else f32.
-    pub fn matrix_dtype(&self) -> DType {
-        let matrices = self.tensors.values().filter(|one| one.shape.len() == 2);
-        let mut types = matrices.map(|one| one.dtype);
-        let first = types.next();
-        match first.filter(|first| types.all(|dtype| dtype == *first)) {
-            Some(Dtype::F16) => DType::F16,
-            Some(Dtype::BF16) => DType::BF16,
-            _ => DType::F32,
-        }
     }
 }
 
@@ -142,6 +125,28 @@ impl TensorSource for TensorFiles {
         match self.get(name) {
             Some(entry) => entry.read(name),
             None => Err(NnError::file(&self.folder, format!("{name} is missing"))),
+        }
+    }
+
+    fn matrix_dtype(&self) -> DType {
+        let matrices = self.tensors.values().filter(|one| one.shape.len() == 2);
+        let mut types = matrices.map(|one| one.dtype);
+        let first = types.next();
+        match first.filter(|first| types.all(|dtype| dtype == *first)) {
+            Some(Dtype::F16) => DType::F16,
+            Some(Dtype::BF16) => DType::BF16,
+            _ => DType::F32,
+        }
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn equal(&self, one: &str, other: &str) -> Result<bool> {
+        match (self.get(one), self.get(other)) {
+            (Some(first), Some(second)) => first.equals(one, second, other),
+            _ => Ok(false),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod classes;
 mod files;
+mod gguf;
 mod harmless;
 mod keys;
 mod layers;
@@ -23,14 +24,16 @@ use hlx_core::Device;
 use hlx_core::files::{place, read_json};
 
 use self::files::TensorFiles;
+use self::gguf::GgufTensors;
 use crate::error::NnError;
 use crate::{
     Architecture, CONFIG_FILE, CausalConfig, CausalLm, InferenceModel, Model, Parameter,
     ParameterBuilder, Result,
 };
 
+pub use self::gguf::{GGUF_FILE, gguf_of};
 pub(crate) use self::names::{Place, place_of};
-pub use self::source::TensorSource;
+pub use self::source::{Arriving, TensorSource};
 pub(crate) use self::write::to_safetensors;
 pub use self::write::{
     NamedTensor, export_hugging_face, hugging_face_config, hugging_face_files,
@@ -61,34 +64,83 @@ pub fn hugging_face_notes(folder: &Path) -> Result<Vec<String>> {
 }
 
 fn read_with_notes(folder: &Path) -> Result<(CausalConfig, Vec<String>)> {
-    let path = place(folder, CONFIG_FILE);
-    let bytes = read_json(&path).map_err(|error| NnError::file(&path, error))?;
-    let read = read::read_config(&bytes).map_err(|reason| NnError::file(&path, reason))?;
+    let (config, lines, _) = open(folder)?;
+    Ok((config, lines))
+}
+
+/// The bytes of the configuration of a folder or of a GGUF file, and the tensors.
+fn parts_of(path: &Path) -> Result<(Vec<u8>, Result<Box<dyn TensorSource>>)> {
+    let read = || {
+        let config = place(path, CONFIG_FILE);
+        read_json(&config).map_err(|error| NnError::file(&config, error))
+    };
+    match gguf_of(path) {
+        Some(file) if path.is_file() => {
+            let tensors = GgufTensors::open(&file)?;
+            Ok((tensors.0.config_json(), Ok(Box::new(tensors))))
+        }
+        Some(file) => {
+            let config = read()?;
+            let tensors = GgufTensors::open(&file);
+            Ok((
+                config,
+                tensors.map(|all| Box::new(all) as Box<dyn TensorSource>),
+            ))
+        }
+        None => {
+            let config = read()?;
+            let tensors = TensorFiles::open(path);
+            Ok((
+                config,
+                tensors.map(|all| Box::new(all) as Box<dyn TensorSource>),
+            ))
+        }
+    }
+}
+
+/// The configuration, the lines that are to be said of it, and the tensors.
+#[expect(clippy::type_complexity, reason = "three values of one reading")]
+fn open(path: &Path) -> Result<(CausalConfig, Vec<String>, Result<Box<dyn TensorSource>>)> {
+    let (bytes, tensors) = parts_of(path)?;
+    let named = match path.is_file() {
+        true => path.to_owned(),
+        false => place(path, CONFIG_FILE),
+    };
+    let read = read::read_config(&bytes).map_err(|reason| NnError::file(&named, reason))?;
     let (mut config, mut lines) = (read.config, read.notes);
     // A folder without weights, or with broken ones, has a shape all the same; the import says what is wrong.
-    if let Ok(files) = TensorFiles::open(folder) {
-        lines.extend(files.notes().iter().cloned());
-        if config.tied_output && tied::is_untied(&files, config.architecture)? {
+    if let Ok(tensors) = &tensors {
+        lines.extend(tensors.notes().iter().cloned());
+        if config.tied_output && tied::is_untied(&**tensors, config.architecture)? {
             config.tied_output = false;
             lines.push(tied::UNTIED.to_owned());
         }
     }
-    Ok((config, lines))
+    Ok((config, lines, tensors))
+}
+
+/// As [`open`], with the lines said, and where the tensors have each parameter.
+fn open_model(path: &Path) -> Result<(CausalConfig, Box<dyn TensorSource>, Vec<Place>)> {
+    let (config, lines, tensors) = open(path)?;
+    notes::say(path, &lines);
+    let tensors = tensors?;
+    let places = checked_places(path, &*tensors, &config)?;
+    Ok((config, tensors, places))
 }
 
 /// Reads a model from a Hugging Face folder: `config.json`, and `model.safetensors` or the files that
-/// `model.safetensors.index.json` names, of f32, f16 or bf16.
+/// `model.safetensors.index.json` names, of f32, f16 or bf16. Without these the weights may lie in `model.gguf`; a path
+/// of a GGUF file is read with the configuration of its metadata. Blocks of quantised weights are widened.
 ///
 /// # Errors
 /// As [`read_hugging_face_config`]; [`NnError::File`] for a file that is missing, broken or cut, a tensor
 /// that is missing, of another shape, unknown, or not finite; and what the device reports.
 pub fn import_hugging_face(device: &Device, folder: &Path) -> Result<Model<CausalLm>> {
-    let config = read_hugging_face_config(folder)?;
-    let files = TensorFiles::open(folder)?;
-    let places = checked_places(folder, &files, &config)?;
+    let (config, tensors, places) = open_model(folder)?;
     let model = Model::zeroed(device, |b| CausalLm::new(b, &config))?;
     let parameters = model.weights().parameters();
-    read_parameters(&files, parameters, &places, |parameter, values| {
+    read_parameters(&*tensors, parameters, &places, |parameter, arriving| {
+        let values = arriving.into_floats(tensors.path(), parameter.name())?;
         Ok(device.upload(&parameter.tensor()?.buffer()?, &values)?)
     })?;
     Ok(model)
@@ -110,7 +162,8 @@ pub fn import_tensors(
     let places = checked_places(path, source, &read.config)?;
     let model = Model::zeroed(device, |b| CausalLm::new(b, &read.config))?;
     let parameters = model.weights().parameters();
-    read_parameters(source, parameters, &places, |parameter, values| {
+    read_parameters(source, parameters, &places, |parameter, arriving| {
+        let values = arriving.into_floats(path, parameter.name())?;
         Ok(device.upload(&parameter.tensor()?.buffer()?, &values)?)
     })?;
     Ok(model)
@@ -124,13 +177,16 @@ pub fn parse_hugging_face_config(config: &[u8]) -> Result<CausalConfig, String> 
     Ok(read::read_config(config)?.config)
 }
 
-/// Tells the type of 16 bits in which a Hugging Face folder stores all of its matrices; f32 where it stores
-/// them in f32, or in several types.
+/// Tells the type of 16 bits in which a Hugging Face folder, or a GGUF file, stores all of its matrices; f32 where it
+/// stores them in f32, in blocks, or in several types.
 ///
 /// # Errors
 /// [`NnError::File`] for a file that is missing, broken or cut.
 pub fn hugging_face_dtype(folder: &Path) -> Result<DType> {
-    Ok(TensorFiles::open(folder)?.matrix_dtype())
+    Ok(match gguf_of(folder) {
+        Some(file) => GgufTensors::open(&file)?.matrix_dtype(),
+        None => TensorFiles::open(folder)?.matrix_dtype(),
+    })
 }
 
 /// As [`import_hugging_face`], for inference, with matrices held in a type: of f16 or bf16 they take half
@@ -144,11 +200,11 @@ pub fn import_hugging_face_as(
     folder: &Path,
     dtype: DType,
 ) -> Result<InferenceModel<CausalLm>> {
-    let config = read_hugging_face_config(folder)?;
-    let files = TensorFiles::open(folder)?;
-    let places = checked_places(folder, &files, &config)?;
+    let (config, tensors, places) = open_model(folder)?;
     let model = InferenceModel::zeroed(device, dtype, |b| CausalLm::new(b, &config))?;
-    read_parameters(&files, model.parameters(), &places, |parameter, values| {
+    let parameters = model.parameters();
+    read_parameters(&*tensors, parameters, &places, |parameter, arriving| {
+        let values = arriving.into_floats(tensors.path(), parameter.name())?;
         model.load(parameter, &values)
     })?;
     Ok(model)
@@ -194,19 +250,18 @@ fn checked_places(
     Ok(places)
 }
 
-/// Hands out the values of each parameter.
+/// Hands out each parameter as its tensor arrives.
 fn read_parameters(
     files: &dyn TensorSource,
     parameters: &[Parameter],
     places: &[Place],
-    mut take: impl FnMut(&Parameter, Vec<f32>) -> Result<()>,
+    mut take: impl FnMut(&Parameter, Arriving) -> Result<()>,
 ) -> Result<()> {
     for (parameter, place) in parameters.iter().zip(places) {
         let Some(shape) = files.shape(&place.name) else {
             continue;
         };
-        let values = part_of(files.values(&place.name)?, shape, place);
-        take(parameter, values)?;
+        take(parameter, part_of(files, shape, place)?)?;
     }
     Ok(())
 }
@@ -279,18 +334,16 @@ fn stored_shape(shape: &[usize], place: &Place) -> Vec<usize> {
     stored
 }
 
-/// A parameter's values of those of the files' tensor.
-fn part_of(values: Vec<f32>, shape: &[usize], place: &Place) -> Vec<f32> {
-    let values = match (place.transposed, shape) {
-        (true, &[rows, columns]) => transposed(&values, rows, columns),
-        _ => values,
+/// A parameter's part of a tensor. Of a matrix that is transposed, only the values can be had.
+fn part_of(files: &dyn TensorSource, shape: &[usize], place: &Place) -> Result<Arriving> {
+    let arriving = match (place.transposed, shape) {
+        (true, &[rows, columns]) => {
+            Arriving::Floats(transposed(&files.values(&place.name)?, rows, columns))
+        }
+        _ => files.arriving(&place.name)?,
     };
     let (part, parts) = place.part;
-    let n = values.len() / parts;
-    match parts {
-        1 => values,
-        _ => values[part * n..(part + 1) * n].to_vec(),
-    }
+    Ok(arriving.rows(part, parts))
 }
 
 /// The columns of a matrix one after the other.

@@ -1,6 +1,5 @@
 //! A tied output: one matrix for embedding and output, or a file that has two.
 
-use super::files::TensorFiles;
 use super::names::Place;
 use super::source::TensorSource;
 use crate::{Architecture, Result};
@@ -21,19 +20,19 @@ const TABLES: [&str; 4] = [
 ];
 
 /// Whether the files have an embedding and an output with different values.
-pub(super) fn is_untied(files: &TensorFiles, architecture: Architecture) -> Result<bool> {
+pub(super) fn is_untied(files: &dyn TensorSource, architecture: Architecture) -> Result<bool> {
     let names = match architecture {
         Architecture::Gpt2 => &TABLES[2..],
         _ => &TABLES[..2],
     };
     let table = names
         .iter()
-        .find_map(|&name| Some((name, files.get(name)?)));
-    let (Some((name, table)), Some(head)) = (table, files.get(HEAD)) else {
+        .find_map(|&name| Some((name, files.shape(name)?)));
+    let (Some((name, table)), Some(head)) = (table, files.shape(HEAD)) else {
         return Ok(false);
     };
     // Other shapes are the check's to name.
-    Ok(table.shape == head.shape && !table.equals(name, head, HEAD)?)
+    Ok(table == head && !files.equal(name, HEAD)?)
 }
 
 /// Where the files have the output and no embedding, it is the matrix of both.

@@ -68,7 +68,7 @@ fn missing(folder: &Path) -> String {
     } else if let Some(name) = starts("pytorch_model", "") {
         format!("{name} can hold programs and is not read; {convert}")
     } else if let Some(name) = starts("", ".gguf") {
-        format!("{name} is a model by itself; `hlx import {name} --widen` reads it")
+        format!("{name} is a model by itself; give its path in place of the folder's")
     } else if let Some(name) = starts("consolidated", "") {
         format!("{name} has names of its own and is not read; {convert}")
     } else if let Some(name) = starts("adapter_model", "").or(starts("adapter_config", "")) {

@@ -1,0 +1,239 @@
+//! Every verb takes a GGUF file, or a folder that holds its blocks, as the model that it is.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+
+use common::Scratch;
+use hlx_autograd::Tensor;
+use hlx_gguf::Gguf;
+use hlx_io::save_npy;
+use serde_json::Value;
+
+fn fixture(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    folder.join("../hlx-gguf/tests/fixtures").join(name)
+}
+
+/// A scratch folder with a model of blocks, `llama.gguf`, that of its floats, `floats.gguf`, and ids.
+fn place(test: &str) -> Scratch {
+    let place = Scratch::new(test);
+    fs::copy(fixture("models/llama.gguf"), place.join("floats.gguf")).expect("copied");
+    let quantise = [
+        "quantize",
+        "floats.gguf",
+        "--to",
+        "q4_k_m",
+        "--out",
+        "llama.gguf",
+    ];
+    place.succeeds(&quantise);
+    let device = hlx_core::testing::cpu().expect("the CPU");
+    let ids = Tensor::from_slice::<u32>(&device, &[1, 20, 3, 40, 5, 60], &[1, 6]).expect("ids");
+    save_npy(&place.join("ids.npy"), &ids).expect("written");
+    place
+}
+
+/// What a verb prints or writes of a model.
+fn outcomes(place: &Scratch, model: &str) -> Vec<Vec<u8>> {
+    let cpu = ["--device", "cpu"];
+    let run = |arguments: &[&str]| place.succeeds(&[arguments, &cpu].concat()).into_bytes();
+    place.succeeds(&[
+        "logits", model, "--ids", "ids.npy", "--out", "l.npy", "--device", "cpu",
+    ]);
+    vec![
+        fs::read(place.join("l.npy")).expect("there"),
+        run(&[
+            "generate",
+            model,
+            "--prompt",
+            "Hello world",
+            "--max-tokens",
+            "8",
+            "--json",
+        ]),
+        run(&[
+            "perplexity",
+            model,
+            "--data",
+            "text.txt",
+            "--length",
+            "16",
+            "--json",
+        ]),
+        run(&[
+            "eval", model, "--data", "tokens", "--length", "16", "--json",
+        ]),
+    ]
+}
+
+#[test]
+fn a_file_a_folder_of_blocks_and_a_widened_folder_are_one_model() {
+    let place = place("doors");
+    place.write(
+        "text.txt",
+        &"Hello world, this is a text of some words. ".repeat(8),
+    );
+    let prepare = |tokenizer: &str, out: &str| {
+        let prepare = [
+            "data",
+            "prepare",
+            "text.txt",
+            "--tokenizer",
+            tokenizer,
+            "--out",
+            out,
+        ];
+        place.succeeds(&prepare);
+    };
+    prepare("llama.gguf", "tokens");
+    let printed = place.succeeds(&["import", "llama.gguf", "--out", "blocks"]);
+    assert!(
+        printed.ends_with(" bytes of weights in blocks\n"),
+        "{printed}"
+    );
+    place.succeeds(&["import", "llama.gguf", "--widen", "--out", "widened"]);
+    let expected = outcomes(&place, "widened");
+    for model in ["llama.gguf", "blocks"] {
+        for (found, expected) in outcomes(&place, model).iter().zip(&expected) {
+            assert!(
+                found == expected,
+                "{model}: {}",
+                String::from_utf8_lossy(found)
+            );
+        }
+    }
+    // The tokenizer of a folder is that of the file's metadata.
+    prepare("blocks", "again");
+    let tokens = |folder: &str| fs::read(place.join(folder).join("index.json")).expect("there");
+    assert!(tokens("tokens") == tokens("again"));
+    assert!(place.join("blocks/model.gguf").is_file());
+    assert!(!place.join("blocks/model.safetensors").exists());
+    // The same folder, with the values as floats.
+    place.succeeds(&["import", "llama.gguf", "--widen", "--out", "blocks"]);
+    assert!(!place.join("blocks/model.gguf").exists());
+    assert!(outcomes(&place, "blocks") == expected);
+}
+
+#[test]
+fn floats_of_16_bits_are_held_in_16_bits() {
+    let place = place("doors-half");
+    let logits = |arguments: &[&str]| {
+        let all = [
+            "logits",
+            "floats.gguf",
+            "--ids",
+            "ids.npy",
+            "--out",
+            "l.npy",
+            "--device",
+            "cpu",
+        ];
+        place.succeeds(&[&all[..], arguments].concat());
+        fs::read(place.join("l.npy")).expect("there")
+    };
+    // Products widen each element exactly.
+    assert!(logits(&[]) == logits(&["--dtype", "f32"]));
+    assert!(logits(&["--dtype", "bf16"]) != logits(&[]));
+}
+
+#[test]
+fn blocks_are_exported_as_they_are_stored() {
+    let place = place("doors-export");
+    place.succeeds(&["import", "llama.gguf", "--out", "blocks"]);
+    let out = ["--gguf", "--out"];
+    for (model, file) in [("blocks", "one.gguf"), ("llama.gguf", "two.gguf")] {
+        place.succeeds(&[&["export", model], &out[..], &[file]].concat());
+    }
+    let bytes = |name: &str| fs::read(place.join(name)).expect("there");
+    assert!(bytes("one.gguf") == bytes("llama.gguf"));
+    assert!(bytes("two.gguf") == bytes("llama.gguf"));
+    // A model in several files becomes one file.
+    let parts = "parts/m-00001-of-00003.gguf";
+    let several = Gguf::open(&fixture(parts)).expect("files");
+    several
+        .write_whole(&place.join("whole.gguf"))
+        .expect("written");
+    let whole = Gguf::open(&place.join("whole.gguf")).expect("a file");
+    assert_eq!(whole.paths().count(), 1);
+    let digest = |file: &Gguf| file.tensors_sha256().expect("a digest");
+    assert_eq!(digest(&whole), digest(&several));
+    // Floats keep their type: the file's own, f32 of an imported model.
+    place.succeeds(&["import", "floats.gguf", "--widen", "--out", "wide"]);
+    place.succeeds(&[&["export", "wide"], &out[..], &["wide.gguf"]].concat());
+    let kinds = |name: &str| {
+        let file = Gguf::open(&place.join(name)).expect("a file");
+        let kind = file.tensor("output.weight").expect("a matrix").kind();
+        kind.name()
+    };
+    assert_eq!((kinds("floats.gguf"), kinds("wide.gguf")), ("F16", "F32"));
+    let line = place.fails(&["export", "llama.gguf", "--gguf", "--out", "llama.gguf"]);
+    assert!(
+        line.ends_with("llama.gguf: is the file that is read"),
+        "{line}"
+    );
+    let changed = r#"{"eos_token_id": 7}"#;
+    fs::write(place.join("blocks/generation_config.json"), changed).expect("written");
+    let export = ["export", "blocks", "--gguf", "--out", "three.gguf"];
+    let output = place.hlx(&export).output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains("differs from the metadata of model.gguf"),
+        "{said}"
+    );
+    assert!(bytes("three.gguf") == bytes("llama.gguf"));
+}
+
+#[test]
+fn a_digest_is_of_the_tensors_and_not_of_the_file() {
+    let place = place("doors-digest");
+    place.succeeds(&["import", "llama.gguf", "--out", "blocks"]);
+    place.succeeds(&["import", "llama.gguf", "--widen", "--out", "widened"]);
+    let digest = |model: &str| -> Value {
+        let line = place.succeeds(&["digest", model, "--json"]);
+        serde_json::from_str(&line).expect("JSON")
+    };
+    let of_file = digest("llama.gguf");
+    assert_eq!(digest("blocks"), of_file);
+    assert_eq!(digest("widened")["parameters"], of_file["parameters"]);
+    assert_eq!(digest("widened")["stored"], Value::Null);
+    assert_ne!(digest("floats.gguf")["stored"], of_file["stored"]);
+    let text = place.succeeds(&["digest", "llama.gguf"]);
+    let stored = of_file["stored"].as_str().expect("a digest");
+    assert!(text.ends_with(&format!("stored     {stored}\n")), "{text}");
+}
+
+#[test]
+fn training_begins_with_a_file() {
+    let place = place("doors-train");
+    place.write(
+        "text.txt",
+        &"Hello world, this is a text of some words. ".repeat(8),
+    );
+    place.succeeds(&[
+        "data",
+        "prepare",
+        "text.txt",
+        "--tokenizer",
+        "llama.gguf",
+        "--out",
+        "tokens",
+    ]);
+    let config = r#"
+[model]
+config = "llama.gguf"
+
+[data]
+path = "tokens"
+format = "shards"
+
+[train]
+init_from = "llama.gguf"
+max_steps = 1
+batch_size = 1
+"#;
+    place.write("run.toml", config);
+    place.succeeds(&["train", "run.toml", "--out", "run", "--device", "cpu"]);
+    assert!(place.join("run/tokenizer.json").is_file());
+}
