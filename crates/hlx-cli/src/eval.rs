@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_nn::CausalModel;
-use hlx_text::{Preparation, Tokenizer};
+use hlx_text::{Preparation, TOKENIZER_FILE, Tokenizer};
 use hlx_train::companions::Companions;
 use hlx_train::config::RowKind;
 use hlx_train::evaluate::Evaluation;
@@ -276,8 +276,8 @@ impl Arguments {
             let exported = data.tokenizer.as_ref().map(Tokenizer::to_tokenizer_json);
             ensure!(
                 own.digest() == stated || exported.is_some_and(|json| json == own.to_json()),
-                "--data: was prepared with another tokenizer than that of {}",
-                self.run.display()
+                "--data: was prepared with another tokenizer than {}",
+                from.named(TOKENIZER_FILE)
             );
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! `hlx perplexity`: the perplexity of a text by windows that overlap.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::files;
@@ -33,11 +33,7 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let file = || arguments.data.display().to_string();
-    let mut text = files::read(&arguments.data).with_context(file)?;
-    if text.starts_with(files::BYTE_ORDER_MARK) {
-        text.drain(..files::BYTE_ORDER_MARK.len());
-    }
-    ensure!(!text.is_empty(), "{}: is empty", file());
+    let text = read_text(&arguments.data)?;
     let model = arguments.model.text_model(&arguments.model.device()?)?;
     let (tokens, what) = tokens_of(&model, &text).with_context(file)?;
     let length = arguments
@@ -66,8 +62,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// The bytes of a text, without a mark of their order.
+pub fn read_text(path: &Path) -> Result<Vec<u8>> {
+    let file = || path.display().to_string();
+    let mut text = files::read(path).with_context(file)?;
+    if text.starts_with(files::BYTE_ORDER_MARK) {
+        text.drain(..files::BYTE_ORDER_MARK.len());
+    }
+    ensure!(!text.is_empty(), "{}: is empty", file());
+    Ok(text)
+}
+
 /// The tokens of a text, and what they are called.
-fn tokens_of(model: &TextModel, text: &[u8]) -> Result<(Vec<u32>, &'static str)> {
+pub fn tokens_of(model: &TextModel, text: &[u8]) -> Result<(Vec<u32>, &'static str)> {
     if model.is_of_bytes() {
         return Ok((text.iter().map(|&byte| u32::from(byte)).collect(), "bytes"));
     }

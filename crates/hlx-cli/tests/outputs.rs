@@ -240,7 +240,7 @@ impl Writer {
 }
 
 /// Every option of the program that names a file or a folder, and whether it is written.
-const OPTIONS: [(&str, bool); 33] = [
+const OPTIONS: [(&str, bool); 35] = [
     ("bench-serve --api-key", false),
     ("chat --adapter", false),
     ("contract pipeline --out", true),
@@ -264,6 +264,8 @@ const OPTIONS: [(&str, bool); 33] = [
     ("perplexity --adapter", false),
     ("perplexity --data", false),
     ("plot --out", true),
+    ("quantize --calibrate", false),
+    ("quantize --measure", false),
     ("serve --adapter", false),
     ("serve --api-keys", false),
     ("serve --chat-template", false),

@@ -4,6 +4,7 @@ mod common;
 
 use common::{SMALL_MODEL, Scratch, status};
 use hlx_text::Tokenizer;
+use hlx_train::companions::Companions;
 use hlx_train::special_tokens::SpecialTokens;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ struct Known {
 }
 
 fn read(place: &Scratch, folder: &str) -> SpecialTokens {
-    SpecialTokens::read(&place.join(folder), None).expect("reads")
+    SpecialTokens::read(&Companions::Folder(place.join(folder)), None).expect("reads")
 }
 
 fn object(place: &Scratch, file: &str) -> Value {

@@ -1,6 +1,8 @@
-//! What a forward pass needs beside its input: whether it trains, and the numbers of a training pass.
+//! What a forward pass needs beside its input: whether it trains, the numbers of a training pass, and who is shown the
+//! inputs of its layers.
 
 mod dropout_counter;
+mod observer;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,6 +12,7 @@ use hlx_core::{Buffer, Device};
 
 use crate::{DeferredNorms, Result};
 use dropout_counter::DropoutCounter;
+pub use observer::InputObserver;
 
 /// Whether a forward pass trains or evaluates, and in training the counter of the dropouts and the
 /// shards. Make it once, before a recording, and use it for every step: what changes from step to step
@@ -22,6 +25,7 @@ pub struct Mode {
     recompute: Option<Recompute>,
     /// Where the running values of batch norms follow after the pass.
     deferred: Option<Arc<DeferredNorms>>,
+    observer: Option<Arc<dyn InputObserver>>,
 }
 
 /// The numbers of a training pass.
@@ -46,6 +50,7 @@ impl Mode {
             is_part_of_shard: false,
             recompute: None,
             deferred: None,
+            observer: None,
         }
     }
 

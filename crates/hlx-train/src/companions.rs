@@ -50,7 +50,7 @@ impl Companions {
     }
 
     /// What messages call a file.
-    pub(crate) fn named(&self, name: &str) -> String {
+    pub fn named(&self, name: &str) -> String {
         match self {
             Self::Folder(path) => path.join(name).display().to_string(),
             Self::Metadata { path, .. } => format!("{}: {name}", path.display()),

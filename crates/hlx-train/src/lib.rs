@@ -7,6 +7,7 @@
 //! What is trained, and on what, is a [`Task`](task::Task): a language model over bytes or
 //! tokens, or a classifier of images. This crate knows models through `hlx-nn`. It knows no Vulkan.
 
+pub mod calibration;
 pub mod chat;
 pub mod companions;
 pub mod config;
@@ -24,6 +25,7 @@ pub mod model_folder;
 pub mod model_source;
 pub mod opening;
 pub mod perplexity;
+pub mod quality;
 mod random;
 pub mod ranks;
 pub mod receipts;

@@ -117,7 +117,11 @@ impl Attention {
     ) -> Result<Tensor> {
         let mode = pass.mode;
         let heads = match &self.projections {
-            Projections::Packed(qkv) => Heads::Packed(qkv.forward(&x.value(mode)?, mode)?),
+            Projections::Packed(qkv) => {
+                let x = x.value(mode)?;
+                mode.observe_linears(&[qkv], &x)?;
+                Heads::Packed(qkv.forward(&x, mode)?)
+            }
             Projections::Apart(linears) => {
                 let y = project(&linears.each_ref(), x, mode)?;
                 let [q, k, v] = [0, 1, 2].map(|place| self.in_heads(&y[place]));

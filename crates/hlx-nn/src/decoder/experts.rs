@@ -64,11 +64,32 @@ impl Experts {
     }
 
     fn routed(&self, x: &Tensor, routed: &Routed, mode: &Mode) -> Result<Tensor> {
+        if mode.is_observed() {
+            self.observe(x, routed, mode)?;
+            return self.routed(x, routed, &mode.unobserved());
+        }
         let is_plain = self.experts.iter().map(FeedForward::is_plain);
         match is_plain.collect::<Result<Vec<bool>>>()?.contains(&false) {
             true => self.dense(x, routed, mode),
             false => self.sparse(x, routed),
         }
+    }
+
+    /// Shows what each expert reads: it computes its own tokens once more, apart from the pass.
+    fn observe(&self, x: &Tensor, routed: &Routed, mode: &Mode) -> Result<()> {
+        let x = x.flatten(0, -2)?;
+        let places = routed.places.to_dtype(DType::U32)?.to_vec::<u32>()?;
+        for (expert_idx, expert) in self.experts.iter().enumerate() {
+            let chosen = places.chunks(self.per_token).enumerate();
+            let chosen = chosen.filter(|(_, of_token)| of_token.contains(&(expert_idx as u32)));
+            let tokens: Vec<u32> = chosen.map(|(token, _)| token as u32).collect();
+            if tokens.is_empty() {
+                continue;
+            }
+            let ids = Tensor::from_slice::<u32>(x.device(), &tokens, &[tokens.len()])?;
+            expert.forward(&ids.embedding(&x)?, mode)?;
+        }
+        Ok(())
     }
 
     /// Every expert over its own tokens.

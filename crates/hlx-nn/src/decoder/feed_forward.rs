@@ -92,8 +92,8 @@ impl FeedForward {
         residual: Option<&Tensor>,
         mode: &Mode,
     ) -> Result<Tensor> {
-        if self.linears().any(|linear| linear.lora.is_some()) {
-            return self.forward_adapted(&x.value(mode)?, residual, mode);
+        if mode.is_observed() || self.linears().any(|linear| linear.lora.is_some()) {
+            return self.forward_by_layers(&x.value(mode)?, residual, mode);
         }
         let (up, down) = (self.up.tensors()?, self.down.tensors()?);
         let [up, down] = [&up, &down].map(|(weight, bias)| (weight, bias.as_ref()));
@@ -109,12 +109,14 @@ impl FeedForward {
     }
 
     /// As [`FeedForward::forward_in`], layer by layer, which may have adapters.
-    fn forward_adapted(
+    fn forward_by_layers(
         &self,
         x: &Tensor,
         residual: Option<&Tensor>,
         mode: &Mode,
     ) -> Result<Tensor> {
+        let readers: Vec<&Linear> = self.gate.iter().chain([&self.up]).collect();
+        mode.observe_linears(&readers, x)?;
         let up = self.up.forward(x, mode)?;
         let hidden = match &self.gate {
             Some(gate) => gate

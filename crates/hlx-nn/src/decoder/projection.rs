@@ -11,7 +11,11 @@ use crate::{Mode, Module, Result};
 pub(super) fn project(linears: &[&Linear], x: &Normed<'_>, mode: &Mode) -> Result<Vec<Tensor>> {
     if linears.iter().any(|linear| linear.lora.is_some()) {
         let x = x.value(mode)?;
+        mode.observe_linears(linears, &x)?;
         return linears.iter().map(|one| one.forward(&x, mode)).collect();
+    }
+    if mode.is_observed() {
+        mode.observe_linears(linears, &x.value(mode)?)?;
     }
     let tensors = linears.iter().map(|linear| linear.tensors());
     let tensors = tensors.collect::<Result<Vec<_>>>()?;
@@ -31,6 +35,7 @@ pub(super) fn project_back(
     layout: ParameterLayout,
     mode: &Mode,
 ) -> Result<Tensor> {
+    mode.observe_linears(&[linear], x)?;
     match residual {
         None => linear.forward(x, mode),
         Some(residual) if linear.lora.is_some() && layout == ParameterLayout::Apart => {

@@ -142,8 +142,14 @@ impl CausalLm {
     fn compute(&self, ids: &Tensor, rows: Option<&Tensor>, pass: &mut Pass<'_>) -> Result<Tensor> {
         let x = self.compute_hidden(ids, rows, pass)?;
         let logits = match &self.output {
-            Output::Free(output) => output.forward(&x, pass.mode)?,
-            Output::Tied(table) => x.linear(&table.tensor()?, None)?,
+            Output::Free(output) => {
+                pass.mode.observe_linears(&[output], &x)?;
+                output.forward(&x, pass.mode)?
+            }
+            Output::Tied(table) => {
+                pass.mode.observe(&[&self.embedding.weight], &x)?;
+                x.linear(&table.tensor()?, None)?
+            }
         };
         match self.config.logit_soft_cap {
             Some(cap) => Ok(logits.div(cap)?.tanh()?.mul(cap)?),

@@ -1,5 +1,6 @@
 //! Texts and tokens after prompts.
 
+use hlx_train::companions::Companions;
 use hlx_train::generate::{Drawn, TokenGeneration, Wanted, check_settings, generate_tokens};
 use hlx_train::sample::Sampling;
 use hlx_train::text_source::{TextOptions, TextSource};
@@ -45,9 +46,11 @@ where
 
 /// Checks the settings of generation in the folder that a model was read from.
 pub fn check_folder(held: &Held, options: &TextOptions) -> PyResult<()> {
-    let Some(folder) = &held.folder else {
+    // The metadata of a GGUF file state tokens, which are no settings.
+    let Some(folder) = held.folder.as_ref().filter(|path| !path.is_file()) else {
         return Ok(());
     };
+    let folder = &Companions::Folder(folder.clone());
     let wanted = Wanted {
         sampling: options.sampling,
         max_tokens: options.max_tokens,

@@ -9,6 +9,7 @@ use hlx_nn::{
     CausalConfig, CausalLm, CausalModel, LoraConfig, Mode, Model, Parameter, ParameterBuilder,
 };
 use hlx_train::model_folder::{self, is_run};
+use hlx_train::model_source::ModelSource;
 use hlx_train::opening::{Opened, Opening};
 use hlx_train::run::RunFolder;
 use hlx_train::text_source::TextSource;
@@ -119,7 +120,7 @@ fn opened(device: &Device, folder: PathBuf, opening: Opening<'_>) -> anyhow::Res
     if let Some(adapter) = opening.adapter.filter(|_| is_whole) {
         let device = device.with_arithmetic(opening.arithmetic.unwrap_or_default());
         let (model, lora) = model_folder::open_adapted(&device, &folder, adapter)?;
-        let source = TextSource::of_folder(&folder, Opened::Whole(Arc::new(model)))?;
+        let source = ModelSource::at(&folder)?.with_model(Opened::Whole(Arc::new(model)))?;
         return Ok(Held::new(source, Some(folder), Some(lora)));
     }
     let source = TextSource::open(device, &folder, opening)?;
@@ -132,7 +133,7 @@ fn opened(device: &Device, folder: PathBuf, opening: Opening<'_>) -> anyhow::Res
 
 #[pymethods]
 impl PyLanguageModel {
-    /// Reads a run, one of its checkpoints, a model's folder or a Hugging Face folder.
+    /// Reads a run, one of its checkpoints, a model's folder, a Hugging Face folder or a GGUF file.
     #[staticmethod]
     fn open(
         py: Python<'_>,

@@ -18,6 +18,7 @@ use hlx_text::Tokenizer;
 use super::stated::tokenizer_of;
 use super::write::{FolderKind, NewFolder, companions, files_of, folders_of, stated_companions};
 use super::{is_run, open};
+use crate::calibration::Importance;
 use crate::special_tokens::SpecialTokens;
 
 /// Reads a GGUF file, and its siblings if it is one of several, and writes its model with all values in f32 as a model
@@ -98,7 +99,7 @@ fn own_kinds(from: &Path) -> Result<NewKinds> {
 pub fn export_as_stored(from: &Path, to: &Path) -> Result<u64> {
     let stored = (!is_run(from)?).then(|| gguf_of(from)).flatten();
     if stored.is_none() {
-        return export_gguf(from, to, own_kinds(from)?);
+        return export_gguf(from, to, own_kinds(from)?, None);
     }
     let (model, read) = gguf_and_files(from)?;
     check_output(from, to, &read)?;
@@ -138,12 +139,18 @@ fn check_output(from: &Path, to: &Path, read: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Writes a model and its tokenizer as a GGUF file. Returns the bytes of its tensors.
+/// Writes a model and its tokenizer as a GGUF file; where there is an importance, errors count as it says. Returns the
+/// bytes of its tensors.
 ///
 /// # Errors
 /// A model or a tokenizer that such files have no place for; a file that is one of those that are read; as [`open`],
 /// and the system's message.
-pub fn export_gguf(from: &Path, to: &Path, kinds: NewKinds) -> Result<u64> {
+pub fn export_gguf(
+    from: &Path,
+    to: &Path,
+    kinds: NewKinds,
+    importance: Option<&Importance>,
+) -> Result<u64> {
     let read = folders_of(from)?;
     check_output(from, to, &[])?;
     let model = open(&Device::cpu()?, from, None)?;
@@ -175,7 +182,8 @@ pub fn export_gguf(from: &Path, to: &Path, kinds: NewKinds) -> Result<u64> {
             reason: format!("{name} is missing"),
         })
     };
-    new.write(to, take, |_| None)?;
+    let importance = |name: &str| importance.and_then(|all| all.of(name)).map(<[f32]>::to_vec);
+    new.write(to, take, importance)?;
     let bytes = new.tensors().iter().filter_map(|tensor| {
         let columns = tensor.shape.last()?;
         let rows: usize = tensor.shape.iter().rev().skip(1).product();

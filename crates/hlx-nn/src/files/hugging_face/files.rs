@@ -265,13 +265,24 @@ impl Entry {
         Ok(true)
     }
 
-    /// Reads the values, all of which must be finite; f16 and bf16 become f32 exactly.
-    pub fn read(&self, name: &str) -> Result<Vec<f32>> {
+    /// The type of the elements.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Reads the bytes.
+    pub fn bytes(&self) -> Result<Vec<u8>> {
         let fail = |error: std::io::Error| NnError::file(&self.path, error);
         let mut file = files::open(&self.path).map_err(fail)?;
         file.seek(SeekFrom::Start(self.first)).map_err(fail)?;
         let mut bytes = vec![0; self.n_bytes];
         file.read_exact(&mut bytes).map_err(fail)?;
+        Ok(bytes)
+    }
+
+    /// Reads the values, all of which must be finite; f16 and bf16 become f32 exactly.
+    pub fn read(&self, name: &str) -> Result<Vec<f32>> {
+        let bytes = self.bytes()?;
         if let Some(reason) = non_finite(name, self.dtype, &bytes) {
             return Err(NnError::file(&self.path, reason));
         }

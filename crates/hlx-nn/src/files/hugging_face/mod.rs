@@ -9,6 +9,8 @@ mod layers;
 mod names;
 mod notes;
 mod object;
+mod open;
+mod quantised;
 mod read;
 mod rotary;
 mod source;
@@ -21,10 +23,9 @@ use std::path::Path;
 
 use hlx_autograd::DType;
 use hlx_core::Device;
-use hlx_core::files::{place, read_json};
+use hlx_core::files::place;
 
-use self::files::TensorFiles;
-use self::gguf::GgufTensors;
+use self::open::{Tensors, config_and_tensors};
 use crate::error::NnError;
 use crate::{
     Architecture, CONFIG_FILE, CausalConfig, CausalLm, InferenceModel, Model, Parameter,
@@ -32,6 +33,7 @@ use crate::{
 };
 
 pub use self::gguf::{GGUF_FILE, gguf_of};
+pub use self::names::hugging_face_name;
 pub(crate) use self::names::{Place, place_of};
 pub use self::source::{Arriving, TensorSource};
 pub(crate) use self::write::to_safetensors;
@@ -68,40 +70,9 @@ fn read_with_notes(folder: &Path) -> Result<(CausalConfig, Vec<String>)> {
     Ok((config, lines))
 }
 
-/// The bytes of the configuration of a folder or of a GGUF file, and the tensors.
-fn parts_of(path: &Path) -> Result<(Vec<u8>, Result<Box<dyn TensorSource>>)> {
-    let read = || {
-        let config = place(path, CONFIG_FILE);
-        read_json(&config).map_err(|error| NnError::file(&config, error))
-    };
-    match gguf_of(path) {
-        Some(file) if path.is_file() => {
-            let tensors = GgufTensors::open(&file)?;
-            Ok((tensors.0.config_json(), Ok(Box::new(tensors))))
-        }
-        Some(file) => {
-            let config = read()?;
-            let tensors = GgufTensors::open(&file);
-            Ok((
-                config,
-                tensors.map(|all| Box::new(all) as Box<dyn TensorSource>),
-            ))
-        }
-        None => {
-            let config = read()?;
-            let tensors = TensorFiles::open(path);
-            Ok((
-                config,
-                tensors.map(|all| Box::new(all) as Box<dyn TensorSource>),
-            ))
-        }
-    }
-}
-
 /// The configuration, the lines that are to be said of it, and the tensors.
-#[expect(clippy::type_complexity, reason = "three values of one reading")]
-fn open(path: &Path) -> Result<(CausalConfig, Vec<String>, Result<Box<dyn TensorSource>>)> {
-    let (bytes, tensors) = parts_of(path)?;
+fn open(path: &Path) -> Result<(CausalConfig, Vec<String>, Tensors)> {
+    let (bytes, tensors) = config_and_tensors(path)?;
     let named = match path.is_file() {
         true => path.to_owned(),
         false => place(path, CONFIG_FILE),
@@ -183,10 +154,8 @@ pub fn parse_hugging_face_config(config: &[u8]) -> Result<CausalConfig, String> 
 /// # Errors
 /// [`NnError::File`] for a file that is missing, broken or cut.
 pub fn hugging_face_dtype(folder: &Path) -> Result<DType> {
-    Ok(match gguf_of(folder) {
-        Some(file) => GgufTensors::open(&file)?.matrix_dtype(),
-        None => TensorFiles::open(folder)?.matrix_dtype(),
-    })
+    let (_, tensors) = config_and_tensors(folder)?;
+    Ok(tensors?.matrix_dtype())
 }
 
 /// As [`import_hugging_face`], for inference, with matrices held in a type: of f16 or bf16 they take half

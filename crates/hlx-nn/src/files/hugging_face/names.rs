@@ -23,6 +23,12 @@ pub(crate) fn place_of(family: Option<Architecture>, name: &str) -> Place {
     }
 }
 
+/// Returns the name of the tensor that a parameter `name` of a model of this family is in, or is a part of, in a Hugging
+/// Face folder; without a family its own name.
+pub fn hugging_face_name(family: Option<Architecture>, name: &str) -> String {
+    place_of(family, name).name
+}
+
 fn whole(name: String) -> Place {
     Place {
         name,
