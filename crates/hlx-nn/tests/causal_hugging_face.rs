@@ -9,6 +9,8 @@ mod circulating;
 mod configs;
 #[path = "causal_hugging_face/folders.rs"]
 mod folders;
+#[path = "causal_hugging_face/quantised.rs"]
+mod quantised;
 #[path = "causal_hugging_face/refused.rs"]
 mod refused;
 #[path = "causal_hugging_face/tied.rs"]
