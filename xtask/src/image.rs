@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{self, step};
+use crate::dist::{self, PROGRAMS, SYSTEMS, Tools, version};
+use crate::listing::{List, add_data};
 use crate::packer::packer;
-use crate::release::build::{self, PROGRAMS, SYSTEMS, Tools};
-use crate::release::{List, add_data, version};
 use crate::{Outcome, files, sha256};
 
 pub const HELP: &str = "\
@@ -110,7 +110,7 @@ pub fn make(options: &Options, folder: &Path) -> Result<(), String> {
                 Tools::make()?.build(&root, &SYSTEMS[0])
             })?,
         };
-        let epoch = build::epoch(&root)?;
+        let epoch = dist::epoch(&root)?;
         let base = step("Debian's packages", || base(&root, &options.mirror, epoch))?;
         step("the archive", || {
             archived(&root, &base, &programs, &version, &archive, epoch)

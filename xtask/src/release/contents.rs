@@ -1,11 +1,11 @@
 //! What archives hold, and where.
 
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use super::build::{PROGRAMS, System};
-use super::deb;
+use super::deb::{self, Made};
+use crate::dist::{PROGRAMS, System};
+use crate::listing::{List, add_data, file_name};
 use crate::packer::packer;
 use crate::{command, files};
 
@@ -16,28 +16,6 @@ const SHELLS: [(&str, &str); 4] = [
     ("fish", "hlx.fish"),
     ("powershell", "hlx.ps1"),
 ];
-
-/// The files of an archive: mode, name, and where the bytes are.
-#[derive(Default)]
-pub struct List(String);
-
-impl List {
-    pub fn add(&mut self, mode: &str, name: &str, source: &Path) {
-        // Writing to a string does not fail.
-        let _ = writeln!(self.0, "{mode}\t{name}\t{}", source.display());
-    }
-
-    pub fn write(&self, file: &Path) -> Result<(), String> {
-        files::write(file, self.0.as_bytes())
-    }
-}
-
-/// What lies beside the archives until they are packed.
-pub struct Made {
-    pub manual: Vec<PathBuf>,
-    pub completions: PathBuf,
-    pub licences: PathBuf,
-}
 
 /// Packs the archive of a system, its inventory, and its package of Debian.
 pub fn pack(
@@ -121,27 +99,6 @@ fn named(system: &System) -> &'static str {
         "aarch64" => "aarch64-linux",
         _ => "x86_64-windows",
     }
-}
-
-/// The configurations and the corpus, which they find at `../data`.
-pub fn add_data(list: &mut List, root: &Path, prefix: &str) -> Result<(), String> {
-    for config in files::under(&root.join("configs"), &["toml"])? {
-        list.add(
-            "644",
-            &format!("{prefix}configs/{}", file_name(&config)),
-            &config,
-        );
-    }
-    let corpus = "data/ascii-specialist.jsonl";
-    list.add("644", &format!("{prefix}{corpus}"), &root.join(corpus));
-    Ok(())
-}
-
-pub fn file_name(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
 }
 
 /// Makes the manual, the completions and the licences.

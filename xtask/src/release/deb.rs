@@ -1,15 +1,22 @@
 //! The package of Debian: programs, manual, completions, configurations.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::build::PROGRAMS;
-use super::contents::{List, Made, add_data, file_name};
+use crate::dist::PROGRAMS;
+use crate::listing::{List, add_data, file_name};
 use crate::packer::packer;
 use crate::{command, files};
 
 /// Who packages; the address is one that no mail reaches until a maintainer puts their own.
 const MAINTAINER: &str = "The HLX developers <hlx@packages.invalid>";
+
+/// The manual, the completions and the licences of the crates, made before anything is packed.
+pub struct Made {
+    pub manual: Vec<PathBuf>,
+    pub completions: PathBuf,
+    pub licences: PathBuf,
+}
 
 /// Packs `hlx_VERSION_ARCHITECTURE.deb`.
 pub fn pack(
@@ -78,7 +85,7 @@ pub fn pack(
 }
 
 /// Compresses a file without its name and time.
-fn gzipped(file: &Path, out: &Path) -> Result<std::path::PathBuf, String> {
+fn gzipped(file: &Path, out: &Path) -> Result<PathBuf, String> {
     let mut gzip = Command::new("gzip");
     let output = gzip.args(["-9", "-n", "-c"]).arg(file).output();
     let output = output.map_err(|error| format!("cannot run gzip: {error}"))?;

@@ -1,6 +1,5 @@
 //! `cargo xtask release`: everything that a version is published as, in one folder.
 
-pub mod build;
 mod contents;
 mod deb;
 mod notes;
@@ -9,11 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{self, step};
+use crate::dist::{self, SYSTEMS, System, version};
 use crate::packer::packer;
 use crate::setup::{self, Consent};
 use crate::{Outcome, files, image, python};
-use build::{SYSTEMS, System};
-pub use contents::{List, add_data};
 
 pub const HELP: &str = "\
 cargo xtask release [--only x86-64|aarch64|windows] [--no-wheels] [--image] [--twice DIR]
@@ -57,8 +55,8 @@ pub fn run(args: &[String]) -> Outcome {
     let out = root.join(format!("target/release-{version}"));
     let _ = std::fs::remove_dir_all(&out);
     std::fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
-    let epoch = build::epoch(&root)?;
-    let tools = build::Tools::make()?;
+    let epoch = dist::epoch(&root)?;
+    let tools = dist::Tools::make()?;
     let mut left_out = Vec::new();
     let is_chosen = |system: &&System| {
         options
@@ -77,7 +75,7 @@ pub fn run(args: &[String]) -> Outcome {
         })?;
         // The first is that of this machine, unless another one alone is wanted.
         if helper.is_none() {
-            helper = Some(build::runs_here(system, &programs)?);
+            helper = Some(dist::runs_here(system, &programs)?);
         }
         let helper = helper.as_deref().unwrap_or(&programs);
         step(&format!("packing for {}", system.target), || {
@@ -93,7 +91,7 @@ pub fn run(args: &[String]) -> Outcome {
         wheels(&root, &out)?;
     }
     if options.image {
-        let programs = build::folder(&root, &SYSTEMS[0]);
+        let programs = dist::folder(&root, &SYSTEMS[0]);
         image::make(&image::Options::of_release(programs), &out)?;
     }
     command::succeed("the sums", packer("sums").arg(&out))?;
@@ -138,22 +136,6 @@ fn parse(args: &[String]) -> Result<Options, String> {
         true => Err("release: --image needs the programs for x86-64".to_owned()),
         false => Ok(options),
     }
-}
-
-/// The workspace's version.
-pub fn version(root: &Path) -> Result<String, String> {
-    let manifest = files::text(&root.join("Cargo.toml"))?;
-    let section = manifest
-        .split("[workspace.package]")
-        .nth(1)
-        .unwrap_or_default();
-    let line = section
-        .lines()
-        .find_map(|line| line.strip_prefix("version = \""));
-    let version = line.and_then(|rest| rest.split('"').next());
-    version
-        .map(str::to_owned)
-        .ok_or_else(|| "Cargo.toml: has no version of the workspace".to_owned())
 }
 
 /// Builds the wheels, and copies them to the rest.
@@ -210,8 +192,7 @@ fn twice(root: &Path, folder: &Path, out: &Path, options: &Options) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::{Options, parse, version};
-    use crate::command;
+    use super::{Options, parse};
     use crate::setup::Consent;
 
     #[test]
@@ -245,11 +226,5 @@ mod tests {
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn the_version_is_that_of_the_workspace() {
-        let version = version(&command::root()).expect("a version");
-        assert_eq!(version, env!("CARGO_PKG_VERSION"));
     }
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::command;
 use crate::python::environment::{self, Environment};
+use crate::{command, files};
 
 /// A system that programs are published for.
 pub struct System {
@@ -213,4 +213,32 @@ pub fn runs_here(system: &System, programs: &Path) -> Result<PathBuf, String> {
     command::build("hlx", &["-p", "hlx-cli"])?;
     let program = command::built("hlx");
     Ok(program.parent().map(PathBuf::from).unwrap_or_default())
+}
+
+/// The workspace's version.
+pub fn version(root: &Path) -> Result<String, String> {
+    let manifest = files::text(&root.join("Cargo.toml"))?;
+    let section = manifest
+        .split("[workspace.package]")
+        .nth(1)
+        .unwrap_or_default();
+    let line = section
+        .lines()
+        .find_map(|line| line.strip_prefix("version = \""));
+    let version = line.and_then(|rest| rest.split('"').next());
+    version
+        .map(str::to_owned)
+        .ok_or_else(|| "Cargo.toml: has no version of the workspace".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+    use crate::command;
+
+    #[test]
+    fn the_version_is_that_of_the_workspace() {
+        let version = version(&command::root()).expect("a version");
+        assert_eq!(version, env!("CARGO_PKG_VERSION"));
+    }
 }
