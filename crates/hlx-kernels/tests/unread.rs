@@ -12,6 +12,8 @@
 
 #[path = "unread/attention.rs"]
 mod attention;
+#[path = "unread/blocks.rs"]
+mod blocks;
 #[path = "unread/caches.rs"]
 mod caches;
 #[path = "unread/cases.rs"]
@@ -251,6 +253,7 @@ fn modules() -> impl Iterator<Item = &'static str> {
 fn entries() -> Vec<Entry> {
     let mut entries = elements::entries();
     entries.extend(rows::entries());
+    entries.extend(blocks::entries());
     entries.extend(products::entries());
     entries.extend(images::entries());
     entries.extend(tables::entries());
