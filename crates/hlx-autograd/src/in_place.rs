@@ -60,7 +60,7 @@ impl Tensor {
     /// Whether the tape has to follow a change to `value`.
     fn check_leaf(&self, op: &'static str, value: &Tensor) -> Result<bool> {
         if self.is_of_blocks() {
-            let reason = format!("{} is in blocks, which do not change", self.described());
+            let reason = format!("a weight of {:?} in blocks does not change", self.shape());
             return Err(AutogradError::Argument { op, reason });
         }
         let tracked = gradients_enabled() && (self.requires_grad() || value.requires_grad());
