@@ -15,8 +15,8 @@ use hlx_core::files::place;
 use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
     CausalInput, CausalLm, CausalModel, InferenceModel, LoraConfig, Mode, Model, ParameterBuilder,
-    hugging_face_dtype, hugging_face_tensors, is_hugging_face_folder, load_language_model,
-    load_language_model_as, peft_adapts_output, read_peft_config,
+    has_blocks, hugging_face_dtype, hugging_face_tensors, import_in_blocks, is_hugging_face_folder,
+    load_language_model, load_language_model_as, peft_adapts_output, read_peft_config,
 };
 
 pub use self::gguf::{export_as_stored, export_gguf, import_blocks, import_gguf};
@@ -30,7 +30,8 @@ use crate::opening::{Opened, Opening, is_model};
 use crate::run::{DIGESTS_FILE, RunFolder};
 use crate::trained::Trained;
 
-/// As [`open`], for inference: in 16 bits where the opening or the folder says so.
+/// As [`open`], for inference: in 16 bits where the opening or the folder says so, and in blocks where a GGUF file has them,
+/// in the `integer` arithmetic unless another one is given.
 ///
 /// # Errors
 /// As [`open`] and [`open_adapted`]; a run without a moving average, or what is not a run, where one is wanted; a
@@ -39,15 +40,25 @@ pub fn open_as(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Ope
     if is_run(path)? {
         return Trained::open_as(device, path, opening).map(|(model, _)| model);
     }
-    let device = &device.with_arithmetic(opening.arithmetic.unwrap_or_default());
     ensure_model(path)?;
     ensure!(
         !opening.average,
         "{}: is no run, and has no moving average",
         path.display()
     );
+    // Blocks are multiplied as they lie, unless their values are wanted in a type or with an adapter.
+    let keeps_blocks = opening.dtype.is_none() && opening.adapter.is_none() && has_blocks(path)?;
+    let own = if keeps_blocks {
+        Arithmetic::Integer
+    } else {
+        Arithmetic::default()
+    };
+    let device = &device.with_arithmetic(opening.arithmetic.unwrap_or(own));
     if let Some(adapter) = opening.adapter {
         return open_adapted_as(device, path, adapter, opening.dtype.unwrap_or(DType::F32));
+    }
+    if keeps_blocks && device.arithmetic() == Arithmetic::Integer {
+        return Ok(Opened::Half(Arc::new(import_in_blocks(device, path)?)));
     }
     let dtype = match opening.dtype {
         Some(dtype) => dtype,

@@ -19,7 +19,7 @@ pub struct Opening<'a> {
     /// The type that its matrices are held in; without one, that of 16 bits in which a Hugging Face folder
     /// stores all of them, else f32. With an adapter it is f32 without one: the adapter's factors are matrices too.
     pub dtype: Option<DType>,
-    /// The arithmetic of its products; without one, that of its run, or `portable`.
+    /// The arithmetic of its products; without one, that of its run, `integer` where it has matrices in blocks, or `portable`.
     pub arithmetic: Option<Arithmetic>,
     /// For a model folder: the folder of an adapter of the library PEFT that is added to it.
     pub adapter: Option<&'a Path>,
@@ -45,7 +45,7 @@ impl Opening<'_> {
 pub enum Opened {
     /// In f32.
     Whole(Arc<Model<CausalLm>>),
-    /// With matrices in 16 bits.
+    /// With matrices in 16 bits, or in blocks.
     Half(Arc<InferenceModel<CausalLm>>),
 }
 

@@ -78,7 +78,8 @@ impl FeedForward {
     pub(super) fn is_plain(&self) -> Result<bool> {
         for linear in self.linears() {
             let is_plain = linear.bias.is_none() && linear.lora.is_none();
-            if !is_plain || linear.weight.tensor()?.dtype() != DType::F32 {
+            let weight = linear.weight.tensor()?;
+            if !is_plain || weight.dtype() != DType::F32 || weight.is_of_blocks() {
                 return Ok(false);
             }
         }

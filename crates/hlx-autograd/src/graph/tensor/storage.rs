@@ -100,7 +100,8 @@ impl Tensor {
     }
 
     /// Whether the elements are those of blocks, which do not change.
-    pub(crate) fn is_of_blocks(&self) -> bool {
+    #[doc = example!(x: "assert!(!x.is_of_blocks());")]
+    pub fn is_of_blocks(&self) -> bool {
         self.0.storage.changing().is_none()
     }
 }

@@ -62,13 +62,14 @@ impl TensorSource for GgufTensors {
         Ok(values)
     }
 
+    fn in_blocks(&self, name: &str) -> bool {
+        let place = self.0.place(name);
+        place.is_some_and(|place| place.shape.len() == 2 && !place.transposed && !place.plus_one)
+            && self.0.kind(name).is_some_and(|kind| !kind.is_float())
+    }
+
     fn arriving(&self, name: &str) -> Result<Arriving> {
-        let is_matrix = self
-            .0
-            .place(name)
-            .is_some_and(|place| place.shape.len() == 2 && !place.transposed && !place.plus_one);
-        let in_blocks = self.0.kind(name).is_some_and(|kind| !kind.is_float());
-        if !(is_matrix && in_blocks) {
+        if !self.in_blocks(name) {
             return self.values(name).map(Arriving::Floats);
         }
         let stored = self.0.stored(name);

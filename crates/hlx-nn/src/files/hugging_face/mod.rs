@@ -1,5 +1,6 @@
 //! Folders of Hugging Face models: `config.json` and `model.safetensors`, read and written.
 
+mod blocks;
 mod classes;
 mod files;
 mod gguf;
@@ -32,6 +33,7 @@ use crate::{
     ParameterBuilder, Result,
 };
 
+use self::gguf::GgufTensors;
 pub use self::gguf::{GGUF_FILE, gguf_of};
 pub use self::names::hugging_face_name;
 pub(crate) use self::names::{Place, place_of};
@@ -177,6 +179,60 @@ pub fn import_hugging_face_as(
         model.load(parameter, &values)
     })?;
     Ok(model)
+}
+
+/// As [`import_hugging_face`], for inference, with matrices in blocks where a GGUF file has them so
+/// ([`hlx_autograd::Tensor::from_blocks`]), and everything else in f32.
+///
+/// # Errors
+/// As [`import_hugging_face`].
+pub fn import_in_blocks(device: &Device, path: &Path) -> Result<InferenceModel<CausalLm>> {
+    let (config, tensors, places) = open_model(path)?;
+    let mut builder = ParameterBuilder::new();
+    CausalLm::new(&mut builder, &config)?;
+    let declared = builder.declared_parameters();
+    let place_of: BTreeMap<&str, &Place> =
+        declared.iter().map(Parameter::name).zip(&places).collect();
+    let in_blocks = |place: &Place| !place.transposed && tensors.in_blocks(&place.name);
+    let declare = |b: &mut ParameterBuilder| CausalLm::new(b, &config);
+    let model = InferenceModel::with_blocks(device, DType::F32, declare, |parameter| {
+        let place = place_of[parameter.name()];
+        let shape = tensors.shape(&place.name).unwrap_or_default();
+        if !in_blocks(place) {
+            return Ok(None);
+        }
+        match part_of(&*tensors, shape, place)? {
+            Arriving::Floats(_) => Ok(None),
+            Arriving::Blocks(matrix) => {
+                blocks::packed(device, tensors.path(), &place.name, &matrix).map(Some)
+            }
+        }
+    })?;
+    let others = model.parameters().iter().zip(&places);
+    let others = others.filter(|(_, place)| !in_blocks(place));
+    let (parameters, places): (Vec<_>, Vec<_>) =
+        others.map(|(a, b)| (a.clone(), b.clone())).unzip();
+    read_parameters(&*tensors, &parameters, &places, |parameter, arriving| {
+        let values = arriving.into_floats(tensors.path(), parameter.name())?;
+        model.load(parameter, &values)
+    })?;
+    Ok(model)
+}
+
+/// Whether a GGUF file, or that of a folder, has matrices in blocks.
+///
+/// # Errors
+/// [`NnError::File`] for a file that is missing, broken or cut.
+pub fn has_blocks(path: &Path) -> Result<bool> {
+    let Some(file) = gguf_of(path) else {
+        return Ok(false);
+    };
+    let tensors = GgufTensors::open(&file)?;
+    let has = tensors
+        .names()
+        .into_iter()
+        .any(|name| tensors.in_blocks(name));
+    Ok(has)
 }
 
 /// Where the files have each parameter of a configuration's model, in the order of declaration. The files are

@@ -91,6 +91,11 @@ pub trait TensorSource {
         self.values(name).map(Arriving::Floats)
     }
 
+    /// Whether [`TensorSource::arriving`] gives a tensor in blocks.
+    fn in_blocks(&self, _name: &str) -> bool {
+        false
+    }
+
     /// The type that all matrices are stored in, if it is the same one of 16 bits, else f32.
     fn matrix_dtype(&self) -> DType {
         DType::F32
