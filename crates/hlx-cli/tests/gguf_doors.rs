@@ -35,13 +35,10 @@ fn place(test: &str) -> Scratch {
     place
 }
 
-/// What a verb prints or writes of a model.
-fn outcomes(place: &Scratch, model: &str) -> Vec<Vec<u8>> {
-    let cpu = ["--device", "cpu"];
-    let run = |arguments: &[&str]| place.succeeds(&[arguments, &cpu].concat()).into_bytes();
-    place.succeeds(&[
-        "logits", model, "--ids", "ids.npy", "--out", "l.npy", "--device", "cpu",
-    ]);
+/// What verbs print or write of a model.
+fn outcomes(place: &Scratch, model: &str, options: &[&str]) -> Vec<Vec<u8>> {
+    let run = |arguments: &[&str]| place.succeeds(&[arguments, options].concat()).into_bytes();
+    run(&["logits", model, "--ids", "ids.npy", "--out", "l.npy"]);
     vec![
         fs::read(place.join("l.npy")).expect("there"),
         run(&[
@@ -94,9 +91,10 @@ fn a_file_a_folder_of_blocks_and_a_widened_folder_are_one_model() {
         "{printed}"
     );
     place.succeeds(&["import", "llama.gguf", "--widen", "--out", "widened"]);
-    let expected = outcomes(&place, "widened");
+    let portable = ["--device", "cpu", "--arithmetic", "portable"];
+    let expected = outcomes(&place, "widened", &portable);
     for model in ["llama.gguf", "blocks"] {
-        for (found, expected) in outcomes(&place, model).iter().zip(&expected) {
+        for (found, expected) in outcomes(&place, model, &portable).iter().zip(&expected) {
             assert!(
                 found == expected,
                 "{model}: {}",
@@ -113,7 +111,34 @@ fn a_file_a_folder_of_blocks_and_a_widened_folder_are_one_model() {
     // The same folder, with the values as floats.
     place.succeeds(&["import", "llama.gguf", "--widen", "--out", "blocks"]);
     assert!(!place.join("blocks/model.gguf").exists());
-    assert!(outcomes(&place, "blocks") == expected);
+    assert!(outcomes(&place, "blocks", &portable) == expected);
+}
+
+/// Without an arithmetic a model in blocks is computed in `integer`, by its blocks: with the same bits on every device, and with
+/// others than its widened values have.
+#[test]
+fn blocks_are_multiplied_as_they_lie_on_every_device() {
+    let place = place("doors-blocks");
+    place.write(
+        "text.txt",
+        &"Hello world, this is a text of some words. ".repeat(8),
+    );
+    let prepare = ["data", "prepare", "text.txt", "--tokenizer", "llama.gguf"];
+    place.succeeds(&[&prepare[..], &["--out", "tokens"]].concat());
+    place.succeeds(&["import", "llama.gguf", "--out", "blocks"]);
+    place.succeeds(&["import", "llama.gguf", "--widen", "--out", "widened"]);
+    let expected = outcomes(&place, "llama.gguf", &["--device", "cpu"]);
+    let integer = ["--device", "cpu", "--arithmetic", "integer"];
+    assert!(outcomes(&place, "llama.gguf", &integer) == expected);
+    let logits = |model: &str, options: &[&str]| outcomes(&place, model, options).swap_remove(0);
+    // The digits of widened values are other integers.
+    assert!(logits("widened", &integer) != expected[0]);
+    // Values in a type are no blocks.
+    let wide = [&integer[..], &["--dtype", "f32"]].concat();
+    assert!(logits("llama.gguf", &wide) == logits("widened", &integer));
+    if hlx_core::testing::devices().len() > 1 {
+        assert!(outcomes(&place, "blocks", &["--device", "vulkan"]) == expected);
+    }
 }
 
 #[test]
