@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::crates::{Arguments, Crate};
 
@@ -139,10 +139,14 @@ fn page(crates: &[&Crate], texts: &BTreeMap<String, Vec<String>>) -> Result<Stri
     for one in crates {
         let licence = one.licence.as_deref().unwrap_or_default();
         let has_text = texts.values().flatten().any(|name| *name == named(one));
-        let note = if has_text {
-            ""
-        } else {
-            " (no text in its package)"
+        let note = match has_text {
+            true => "",
+            // The text is in the archive itself.
+            false if licence.contains("Apache-2.0") => " (LICENSE-APACHE; its package has no text)",
+            false => bail!(
+                "{}: its package has no text of its licence, {licence}",
+                named(one)
+            ),
         };
         writeln!(page, "{}: {licence}{note}", named(one))?;
     }
