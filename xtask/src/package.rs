@@ -16,13 +16,14 @@ on the CPU with nothing but the packages and crates.io. Takes some minutes, so C
   --no-build   pack and unpack only";
 
 /// Members of the workspace that are not packages for others.
-const UNPUBLISHED: [&str; 6] = [
+const UNPUBLISHED: [&str; 7] = [
     "xtask",
     "hlx-python",
     "hlx-bench",
     "shader-compiler",
     "shader-lint",
     "radv",
+    "release",
 ];
 
 /// The project's program.
