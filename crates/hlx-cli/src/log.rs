@@ -6,11 +6,13 @@ use std::env;
 use std::io::{self, IsTerminal};
 
 use hlx_core::{environment, printable};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::format::debug_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
-use crate::print;
+use crate::{loading, print};
 
 /// The variable that selects what is logged.
 const FILTER: &str = "RUST_LOG";
@@ -39,14 +41,18 @@ pub fn start() {
             name => write!(writer, "{name}={}", printable(&value)),
         }
     });
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .fmt_fields(fields.delimited(" "))
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         // Standard error that is closed is not a reason to panic.
         .log_internal_errors(false)
-        .init();
+        .with_filter(filter);
+    let log = tracing_subscriber::registry().with(lines);
+    match io::stderr().is_terminal() {
+        true => log.with(loading::layer()).init(),
+        false => log.init(),
+    }
     if let Some(error) = wrong {
         tracing::warn!("{FILTER}: {error}; warnings and errors are logged");
     }

@@ -13,6 +13,7 @@ mod golden;
 mod import;
 mod interrupt;
 mod key;
+mod loading;
 mod log;
 mod logits;
 mod lora;

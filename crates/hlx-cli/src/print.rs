@@ -150,6 +150,7 @@ fn is_terminal() -> bool {
 
 /// Prints an error in one line, by one write: several ranks may print at once.
 pub fn error(error: &anyhow::Error) {
+    crate::loading::clear();
     on_stderr(&format!("error: {}\n", one_line(error)));
 }
 

@@ -426,11 +426,12 @@ def load_model(
     adapter: str | os.PathLike[str] | None = None,
     average: bool = False,
 ) -> CausalLM:
-    """Reads a language model: a run of HLX, one of its checkpoints, `RUN/best`, or a folder of HLX or Hugging Face.
+    """Reads a language model: a run of HLX, one of its checkpoints, `RUN/best`, a folder of HLX or Hugging Face, or a
+    GGUF file.
 
     The model is in `eval()`. With `dtype=hlx.float16` or `hlx.bfloat16` its matrices are held in that type, for
-    inference alone; if it is left out, in the 16-bit type in which a Hugging Face folder stores all of them, else in
-    float32 (to train such a model, say `dtype=hlx.float32`). `arithmetic` is "portable" or "integer"; if left out that
+    inference alone; if it is left out, in the 16-bit type in which a Hugging Face folder or a GGUF file stores all of
+    them, else in float32 (to train such a model, say `dtype=hlx.float32`). `arithmetic` is "portable" or "integer"; if left out that
     of the run. `adapter` is the folder of an adapter of the library PEFT, and all other parameters are frozen then;
     `average` takes the moving average of a run's weights. Raises ValueError for a path that is none of these, and for
     a model that HLX cannot compute exactly as it is meant.

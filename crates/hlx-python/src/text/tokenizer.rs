@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use hlx_nn::gguf_of;
 use hlx_text::{ChatTemplate, TextError, Tokenizer, TokenizerFiles};
+use hlx_train::companions::Companions;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PyDict};
@@ -12,6 +14,7 @@ use pyo3::types::{PyBytes, PyDict};
 use super::ids::ids_of;
 use super::stream::PyDecodeStream;
 use super::work::{of_text, work};
+use crate::error::of_anyhow;
 use crate::warnings::warned;
 
 /// Texts of fewer bytes are encoded on the caller's thread.
@@ -83,9 +86,13 @@ fn encode_all(
 
 #[pymethods]
 impl PyTokenizer {
-    /// Reads a tokenizer.json, or the one of a folder, with what lies beside it.
+    /// Reads a tokenizer.json, or the one of a folder, with what lies beside it; or that of a GGUF file's metadata.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        if path.is_file() && gguf_of(&path).is_some() {
+            let read = warned(py, || py.detach(|| Companions::of(&path)?.need_tokenizer()))?;
+            return read.map(Self::from).map_err(of_anyhow);
+        }
         let read = warned(py, || py.detach(|| Tokenizer::open(path)))?;
         read.map(Self::from).map_err(of_text)
     }

@@ -275,6 +275,9 @@ fn checked_places(
     Ok(places)
 }
 
+/// The target of the events that say how much of a model has been read: `done` and `total`, in elements.
+pub const LOADING: &str = "hlx_nn::loading";
+
 /// Hands out each parameter as its tensor arrives.
 fn read_parameters(
     files: &dyn TensorSource,
@@ -282,12 +285,17 @@ fn read_parameters(
     places: &[Place],
     mut take: impl FnMut(&Parameter, Arriving) -> Result<()>,
 ) -> Result<()> {
+    let total: usize = parameters.iter().map(Parameter::n_elements).sum();
+    let mut done = 0;
     for (parameter, place) in parameters.iter().zip(places) {
+        tracing::trace!(target: LOADING, done, total);
+        done += parameter.n_elements();
         let Some(shape) = files.shape(&place.name) else {
             continue;
         };
         take(parameter, part_of(files, shape, place)?)?;
     }
+    tracing::trace!(target: LOADING, done, total);
     Ok(())
 }
 

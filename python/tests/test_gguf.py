@@ -1,0 +1,56 @@
+"""`hlx.load_model` and `hlx.text.Tokenizer` of a GGUF file."""
+
+from pathlib import Path
+
+import pytest
+
+import hlx
+
+FILES = Path(__file__).parents[2] / "crates/hlx-gguf/tests/fixtures/models"
+
+
+def load(name: str, **options: object) -> hlx.models.CausalLM:
+    """A model of a fixture in float32."""
+    return hlx.load_model(FILES / f"{name}.gguf", "cpu", dtype=hlx.float32, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3moe", "gemma2"])
+def test_a_file_is_the_model_that_is_saved_of_it(name: str, tmp_path: Path) -> None:
+    """Parameters, logits, tokens and texts."""
+    model = load(name)
+    model.save(tmp_path / "folder")
+    again = hlx.load_model(tmp_path / "folder", "cpu")
+    assert model.digest() == again.digest()
+    ids = hlx.tensor([[1, 20, 3, 40, 5]], dtype=hlx.uint32, device="cpu")
+    assert model(ids).numpy().tobytes() == again(ids).numpy().tobytes()
+    if model.tokenizer is not None:
+        assert again.tokenizer is not None
+        text = "Hello world"
+        assert model.tokenizer.encode(text) == again.tokenizer.encode(text)
+        options = {"max_new_tokens": 6}
+        assert model.generate(text, **options) == again.generate(text, **options)
+
+
+def test_matrices_of_16_bits_stay_so() -> None:
+    """As those of a Hugging Face folder."""
+    model = hlx.load_model(FILES / "llama.gguf", "cpu")
+    assert model.dtype == hlx.float16
+
+
+def test_the_tokenizer_of_a_file_is_read_alone() -> None:
+    """Without the model."""
+    tokenizer = hlx.text.Tokenizer.from_file(FILES / "llama.gguf")
+    model = load("llama")
+    assert model.tokenizer is not None
+    assert tokenizer.encode("Hello world") == model.tokenizer.encode("Hello world")
+
+
+def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
+    """In one line."""
+    path = tmp_path / "text.gguf"
+    path.write_text("no such thing")
+    with pytest.raises(ValueError, match="text.gguf: is no GGUF file"):
+        hlx.load_model(path, "cpu")
+    path.write_bytes((FILES / "llama.gguf").read_bytes()[:-40])
+    with pytest.raises(ValueError, match="text.gguf: "):
+        hlx.load_model(path, "cpu")
