@@ -9,6 +9,7 @@ use common::Scratch;
 use hlx_autograd::Tensor;
 use hlx_gguf::Gguf;
 use hlx_io::save_npy;
+use hlx_train::receipts::files_of_model;
 use serde_json::Value;
 
 fn fixture(name: &str) -> PathBuf {
@@ -224,8 +225,20 @@ fn a_digest_is_of_the_tensors_and_not_of_the_file() {
     assert_eq!(digest("widened")["parameters"], of_file["parameters"]);
     assert_eq!(digest("widened")["stored"], Value::Null);
     assert_ne!(digest("floats.gguf")["stored"], of_file["stored"]);
-    let text = place.succeeds(&["digest", "llama.gguf"]);
+    // Receipts name the tensors, whatever the file is called.
+    let files = |model: &str| {
+        let files = files_of_model(&place.join(model), None).expect("files");
+        let files = files.into_iter();
+        files
+            .map(|file| (file.name, file.sha256.to_string()))
+            .collect::<Vec<_>>()
+    };
     let stored = of_file["stored"].as_str().expect("a digest");
+    let tensors = ("gguf/tensors".to_owned(), stored.to_owned());
+    assert_eq!(files("llama.gguf"), [tensors.clone()]);
+    let of_folder = files("blocks");
+    assert_eq!((of_folder.len(), &of_folder[1]), (2, &tensors));
+    let text = place.succeeds(&["digest", "llama.gguf"]);
     assert!(text.ends_with(&format!("stored     {stored}\n")), "{text}");
 }
 
