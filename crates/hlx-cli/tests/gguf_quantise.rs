@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use common::Scratch;
-use hlx_core::{Arithmetic, Device};
+use hlx_core::Arithmetic;
 use hlx_gguf::Gguf;
 use hlx_train::calibration::Importance;
 use hlx_train::model_folder;
@@ -70,7 +70,7 @@ fn the_file_is_the_same_on_every_device_and_for_every_number_of_threads() {
 #[test]
 fn importance_is_the_mean_of_squares_of_what_a_matrix_multiplies() {
     let place = place("quantise-importance");
-    let device = Device::open("cpu").expect("the CPU");
+    let device = hlx_core::testing::cpu().expect("the CPU");
     let open = |name: &str| {
         let path = place.join(name);
         model_folder::open(&device, &path, Some(Arithmetic::Portable)).expect("opens")

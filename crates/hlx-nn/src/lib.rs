@@ -40,6 +40,7 @@ mod parameters;
 mod schedule;
 mod shard_plan;
 mod state_digest;
+pub mod wide;
 
 pub use decoder::{
     Architecture, Attention, Block, CacheStep, CausalConfig, CausalInput, ExpertsConfig,

@@ -10,7 +10,8 @@ use hlx_nn::CONFIG_FILE;
 use hlx_text::{Preparation, TOKENIZER_FILE, Tokenizer, TokenizerFiles};
 use serde_json::Value;
 
-use crate::model_folder::NamedFile;
+/// A file of a folder: its name and its bytes.
+pub type NamedFile = (&'static str, Vec<u8>);
 
 /// Where what goes with a model is read.
 #[derive(Clone, Debug)]

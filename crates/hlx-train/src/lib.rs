@@ -35,7 +35,6 @@ pub mod sample;
 mod schedule;
 pub mod special_tokens;
 pub mod task;
-mod text_model;
 pub mod text_source;
 pub mod timing;
 pub mod train;

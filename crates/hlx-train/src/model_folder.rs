@@ -20,12 +20,12 @@ use hlx_nn::{
 };
 
 pub use self::gguf::{export_as_stored, export_gguf, import_blocks, import_gguf};
-pub use self::stated::NamedFile;
 pub use self::write::{
     Beside, CHAT_TEMPLATE_FILE, FolderKind, NewFolder, PROCESSOR_TEMPLATE_FILE, bring_companions,
     companions, export, files_of, folders_of, import, save, stated_companions,
     warn_of_more_templates,
 };
+pub use crate::companions::NamedFile;
 use crate::opening::{Opened, Opening, is_model};
 use crate::run::{DIGESTS_FILE, RunFolder};
 use crate::trained::Trained;

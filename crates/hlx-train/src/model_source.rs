@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use hlx_core::Device;
-use hlx_text::{TOKENIZER_FILE, Tokenizer};
+use hlx_nn::CausalModel;
+use hlx_text::{Preparation, TOKENIZER_FILE, Tokenizer};
 
 use crate::companions::Companions;
 use crate::config::Format;
@@ -13,6 +14,7 @@ use crate::generate::{TextModel, Wanted, check_settings};
 use crate::model_folder;
 use crate::opening::{Opened, Opening, is_model};
 use crate::run::RunFolder;
+use crate::special_tokens::SpecialTokens;
 use crate::text_source::TextSource;
 use crate::trained::Trained;
 
@@ -69,7 +71,7 @@ impl ModelSource {
     }
 
     /// Whether it is a run over bytes or characters, whose tokens no file lists.
-    pub(crate) fn is_of_bytes(&self) -> bool {
+    fn is_of_bytes(&self) -> bool {
         self.format.is_some_and(|format| format != Format::Shards)
     }
 
@@ -119,6 +121,82 @@ impl ModelSource {
                 TextSource::Tokens(Arc::new(text))
             }
             None => TextSource::Ids(Box::new(model)),
+        })
+    }
+}
+
+impl TextSource {
+    /// Opens a run, one of its checkpoints, an imported model, a Hugging Face folder or a GGUF file.
+    ///
+    /// # Errors
+    /// As [`ModelSource::text_source`].
+    pub fn open(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Self> {
+        ModelSource::at(path)?.text_source(device, opening)
+    }
+
+    /// As [`TextSource::open`], to write texts with: without a tokenizer there are none, and the model's settings of
+    /// generation must be known.
+    ///
+    /// # Errors
+    /// As [`ModelSource::text_model`] and [`ModelSource::check_settings`].
+    pub fn open_to_write(
+        device: &Device,
+        path: &Path,
+        opening: Opening<'_>,
+        wanted: &Wanted,
+    ) -> Result<Self> {
+        let source = ModelSource::at(path)?;
+        if source.is_of_bytes() {
+            return source.text_source(device, opening);
+        }
+        source.check_settings(wanted)?;
+        let text = source.text_model(device, opening)?;
+        text.warn_of_pairs();
+        Ok(Self::Tokens(Arc::new(text)))
+    }
+}
+
+impl TextModel {
+    /// Opens a run, one of its checkpoints, an imported model, a Hugging Face folder or a GGUF file.
+    ///
+    /// # Errors
+    /// As [`ModelSource::text_model`].
+    pub fn open(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Self> {
+        ModelSource::at(path)?.text_model(device, opening)
+    }
+
+    /// As [`TextModel::open`], to write texts with: the model's settings of generation must be known.
+    ///
+    /// # Errors
+    /// As [`TextModel::open`] and [`ModelSource::check_settings`].
+    pub fn open_to_write(
+        device: &Device,
+        path: &Path,
+        opening: Opening<'_>,
+        wanted: &Wanted,
+    ) -> Result<Self> {
+        let source = ModelSource::at(path)?;
+        source.check_settings(wanted)?;
+        source.text_model(device, opening)
+    }
+
+    /// A model that was read, with what goes with it; of pairs if it answers inputs that its tokenizer's separator ends.
+    fn with_companions(
+        from: &Companions,
+        model: Opened,
+        tokenizer: Tokenizer,
+        of_pairs: bool,
+    ) -> Result<Self> {
+        let specials = SpecialTokens::read(from, Some(&tokenizer))?;
+        specials.warn_of_missing(from.path(), model.vocabulary());
+        Ok(Self {
+            end_tokens: specials.ends,
+            preparation: match of_pairs {
+                true => Preparation::of_pairs(&tokenizer),
+                false => from.preparation(&tokenizer)?,
+            },
+            model,
+            tokenizer,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use hlx_autograd::{Tensor, no_grad};
+use hlx_nn::wide::{exp, ln};
 use hlx_nn::{CausalInput, CausalLm, CausalModel, Mode};
 use serde::Serialize;
 
@@ -87,8 +88,8 @@ pub fn compare(
     Ok(Quality {
         windows: windows.len(),
         length: length.min(tokens.len()),
-        reference_perplexity: mean(|window| window.losses[0]).mean.exp(),
-        perplexity: mean(|window| window.losses[1]).mean.exp(),
+        reference_perplexity: exp(mean(|window| window.losses[0]).mean),
+        perplexity: exp(mean(|window| window.losses[1]).mean),
         loss_difference: Mean::of(&differences),
         divergence: mean(|window| window.divergence),
         same_top: mean(|window| window.same_top).mean,
@@ -121,10 +122,9 @@ impl Window {
             let next = next as usize;
             sums.losses[0] += one.log_sum - f64::from(first[next]);
             sums.losses[1] += other.log_sum - f64::from(second[next]);
-            let both = first.iter().zip(second);
-            let terms = both.map(|(&p, &q)| {
-                let (p, q) = (f64::from(p) - one.log_sum, f64::from(q) - other.log_sum);
-                p.exp() * (p - q)
+            let both = first.iter().zip(second).zip(&one.parts);
+            let terms = both.map(|((&p, &q), part)| {
+                part / one.sum * (f64::from(p) - f64::from(q) - (one.log_sum - other.log_sum))
             });
             sums.divergence += terms.sum::<f64>();
             sums.same_top += f64::from(u8::from(one.top == other.top));
@@ -140,7 +140,11 @@ impl Window {
 
 /// The distribution of logits.
 struct Distribution {
-    /// The logarithm of the sum of exponentials.
+    /// The exponentials of the logits less the largest.
+    parts: Vec<f64>,
+    /// Their sum.
+    sum: f64,
+    /// The logarithm of the sum of the logits' exponentials.
     log_sum: f64,
     /// The first of the largest.
     top: usize,
@@ -155,12 +159,13 @@ impl Distribution {
             }
         }
         let largest = f64::from(logits[top]);
-        let sum: f64 = logits
-            .iter()
-            .map(|&one| (f64::from(one) - largest).exp())
-            .sum();
+        let parts = logits.iter().map(|&one| exp(f64::from(one) - largest));
+        let parts: Vec<f64> = parts.collect();
+        let sum: f64 = parts.iter().sum();
         Self {
-            log_sum: largest + sum.ln(),
+            log_sum: largest + ln(sum),
+            parts,
+            sum,
             top,
         }
     }
@@ -173,14 +178,14 @@ mod tests {
     #[test]
     fn a_window_has_the_numbers_that_its_definition_says() {
         // Two tokens; the first model is sure of neither, the second prefers the other one three to one.
-        let (first, second) = ([0.0, 0.0, 0.0, 0.0], [0.0, 3_f32.ln(), 0.0, 0.0]);
+        let (first, second) = ([0.0, 0.0, 0.0, 0.0], [0.0, 1.098_612_3, 0.0, 0.0]);
         let window = Window::of(&[0, 1], &first, &second, 2);
         let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-7, "{found}");
-        near(window.losses[0], 2_f64.ln());
-        near(window.losses[1], (4.0_f64 / 3.0).ln());
+        near(window.losses[0], std::f64::consts::LN_2);
+        near(window.losses[1], ln(4.0 / 3.0));
         near(
             window.divergence,
-            0.5 * (2.0_f64.ln() + (2.0_f64 / 3.0).ln()),
+            0.5 * (std::f64::consts::LN_2 + ln(2.0 / 3.0)),
         );
         near(window.same_top, 0.0);
         let mean = Mean::of(&[1.0, 2.0, 3.0]);

@@ -1,18 +1,15 @@
 //! A language model of files, with what its kind knows of texts.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use hlx_core::Device;
 use hlx_text::{Preparation, TOKENIZER_FILE, Tokenizer};
 
 use crate::config::Format;
 use crate::generate::{
-    Generation, Tell, TextModel, TokenGeneration, Wanted, prompt_of_bytes, tell_bytes, tell_texts,
+    Generation, Tell, TextModel, TokenGeneration, prompt_of_bytes, tell_bytes, tell_texts,
 };
-use crate::model_source::ModelSource;
-use crate::opening::{Opened, Opening};
+use crate::opening::Opened;
 use crate::sample::Sampling;
 
 /// A language model that continues texts.
@@ -42,35 +39,6 @@ pub struct TextOptions {
 }
 
 impl TextSource {
-    /// Opens a run, one of its checkpoints, an imported model, a Hugging Face folder or a GGUF file.
-    ///
-    /// # Errors
-    /// As [`ModelSource::text_source`].
-    pub fn open(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Self> {
-        ModelSource::at(path)?.text_source(device, opening)
-    }
-
-    /// As [`TextSource::open`], to write texts with: without a tokenizer there are none, and the model's settings of
-    /// generation must be known.
-    ///
-    /// # Errors
-    /// As [`ModelSource::text_model`] and [`ModelSource::check_settings`].
-    pub fn open_to_write(
-        device: &Device,
-        path: &Path,
-        opening: Opening<'_>,
-        wanted: &Wanted,
-    ) -> Result<Self> {
-        let source = ModelSource::at(path)?;
-        if source.is_of_bytes() {
-            return source.text_source(device, opening);
-        }
-        source.check_settings(wanted)?;
-        let text = source.text_model(device, opening)?;
-        text.warn_of_pairs();
-        Ok(Self::Tokens(Arc::new(text)))
-    }
-
     /// The model.
     pub fn model(&self) -> &Opened {
         match self {

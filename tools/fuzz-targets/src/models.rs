@@ -8,6 +8,7 @@ use hlx_nn::{
     hugging_face_dtype, import_hugging_face, read_hugging_face_config, read_peft_config,
 };
 use hlx_text::{ChatTemplate, Tokenizer};
+use hlx_train::companions::Companions;
 use hlx_train::generate::{Wanted, check_settings};
 use hlx_train::run::Monitor;
 use hlx_train::sample::Sampling;
@@ -123,13 +124,14 @@ pub fn tokenizer_config(data: &[u8]) {
             }
         }
     }
-    let _ = SpecialTokens::read(&folder, Some(&own));
+    let from = Companions::Folder(folder);
+    let _ = SpecialTokens::read(&from, Some(&own));
     let wanted = Wanted {
         sampling: Sampling::default(),
         max_tokens: 8,
         n_texts: 1,
     };
-    let _ = check_settings(&folder, &wanted);
+    let _ = check_settings(&from, &wanted);
 }
 
 /// Reads adapters of PEFT, and what a checkpoint says of its own.

@@ -167,7 +167,8 @@ pub const FLOORS: &[Floors] = &[
     Floors {
         folder: "crates/hlx-train/src",
         floors: &[
-            &["exp", "opening", "random", "special_tokens"],
+            &["companions", "exp", "opening", "random"],
+            &["special_tokens"],
             &["sample"],
             &["config"],
             &["data", "run", "schedule"],
@@ -177,8 +178,9 @@ pub const FLOORS: &[Floors] = &[
             &["task"],
             &["image_report", "trained"],
             &["model_folder"],
-            &["text_model", "train"],
-            &["golden", "receipts", "text_source", "timing", "verify"],
+            &["text_source", "train"],
+            &["model_source"],
+            &["golden", "receipts", "timing", "verify"],
         ],
     },
     Floors {

@@ -119,7 +119,7 @@ impl Attention {
         let heads = match &self.projections {
             Projections::Packed(qkv) => {
                 let x = x.value(mode)?;
-                mode.observe_linears(&[qkv], &x)?;
+                mode.observe(&[&qkv.weight], &x)?;
                 Heads::Packed(qkv.forward(&x, mode)?)
             }
             Projections::Apart(linears) => {

@@ -3,7 +3,7 @@
 use hlx_autograd::{Activation, DType, ExpertChoices, Tensor};
 
 use super::norm::Normed;
-use super::projection::project_back;
+use super::projection::{observe, project_back};
 use super::{CausalConfig, FeedForwardKind, ParameterLayout};
 use crate::layers::Linear;
 use crate::{Init, Mode, Module, ParameterBuilder, Result};
@@ -117,7 +117,7 @@ impl FeedForward {
         mode: &Mode,
     ) -> Result<Tensor> {
         let readers: Vec<&Linear> = self.gate.iter().chain([&self.up]).collect();
-        mode.observe_linears(&readers, x)?;
+        observe(&readers, x, mode)?;
         let up = self.up.forward(x, mode)?;
         let hidden = match &self.gate {
             Some(gate) => gate

@@ -5,17 +5,23 @@ use hlx_autograd::Tensor;
 use super::ParameterLayout;
 use super::norm::Normed;
 use crate::layers::Linear;
-use crate::{Mode, Module, Result};
+use crate::{Mode, Module, Parameter, Result};
+
+/// Shows what layers read to the observer of a pass, if there is one.
+pub(super) fn observe(linears: &[&Linear], x: &Tensor, mode: &Mode) -> Result<()> {
+    let weights: Vec<&Parameter> = linears.iter().map(|linear| &linear.weight).collect();
+    mode.observe(&weights, x)
+}
 
 /// Applies layers without adapters to one input by an operation that takes its norm in, others one by one.
 pub(super) fn project(linears: &[&Linear], x: &Normed<'_>, mode: &Mode) -> Result<Vec<Tensor>> {
     if linears.iter().any(|linear| linear.lora.is_some()) {
         let x = x.value(mode)?;
-        mode.observe_linears(linears, &x)?;
+        observe(linears, &x, mode)?;
         return linears.iter().map(|one| one.forward(&x, mode)).collect();
     }
     if mode.is_observed() {
-        mode.observe_linears(linears, &x.value(mode)?)?;
+        observe(linears, &x.value(mode)?, mode)?;
     }
     let tensors = linears.iter().map(|linear| linear.tensors());
     let tensors = tensors.collect::<Result<Vec<_>>>()?;
@@ -35,7 +41,7 @@ pub(super) fn project_back(
     layout: ParameterLayout,
     mode: &Mode,
 ) -> Result<Tensor> {
-    mode.observe_linears(&[linear], x)?;
+    observe(&[linear], x, mode)?;
     match residual {
         None => linear.forward(x, mode),
         Some(residual) if linear.lora.is_some() && layout == ParameterLayout::Apart => {

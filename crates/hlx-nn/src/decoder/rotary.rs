@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{MAX_SIZE, check_sizes};
+use crate::wide::{exp, ln};
 
 /// The largest base of the frequencies; models have 10,000 to 10 million.
 const MAX_THETA: f64 = 1e15;
@@ -320,35 +321,6 @@ fn yarn(scaling: &RopeScaling, frequency: f64, pair: usize, width: usize, theta:
 /// base^exponent for a base above 0.
 fn power(base: f64, exponent: f64) -> f64 {
     exp(exponent * ln(base))
-}
-
-/// The natural logarithm of a positive normal number, within 1e-15 of its size: the exponent's part, and
-/// 2 atanh((m - 1) / (m + 1)) of the significand m as a series.
-fn ln(x: f64) -> f64 {
-    let bits = x.to_bits();
-    let mut exponent = (bits >> 52) as i64 - 1023;
-    let mut m = f64::from_bits((bits & ((1 << 52) - 1)) | (1023 << 52));
-    if m > std::f64::consts::SQRT_2 {
-        m *= 0.5;
-        exponent += 1;
-    }
-    let t = (m - 1.0) / (m + 1.0);
-    // |t| < 0.172: the term of t^41 is below 1e-32.
-    let series = (0..=20)
-        .rev()
-        .fold(0.0, |sum, n| sum * (t * t) + 1.0 / f64::from(2 * n + 1));
-    exponent as f64 * std::f64::consts::LN_2 + 2.0 * t * series
-}
-
-/// The exponential of a number between -700 and 700, within 1e-15 of itself: 2^n times a series.
-fn exp(x: f64) -> f64 {
-    let n = (x / std::f64::consts::LN_2).round();
-    let r = x - n * std::f64::consts::LN_2;
-    // |r| < 0.35: the term of r^20 is below 1e-27.
-    let series = (1..=20)
-        .rev()
-        .fold(1.0, |sum, n| 1.0 + sum * r / f64::from(n));
-    series * f64::from_bits(((1023 + n as i64) as u64) << 52)
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use hlx_autograd::Tensor;
 
 use super::Mode;
-use crate::layers::Linear;
 use crate::{Parameter, Result};
 
 /// Receives the inputs of a language model's linear layers during a pass, such as to measure which columns of a weight
@@ -49,11 +48,5 @@ impl Mode {
         };
         let names: Vec<&str> = weights.iter().map(|weight| weight.name()).collect();
         observer.observe(&names, x)
-    }
-
-    /// As [`Mode::observe`], of layers.
-    pub(crate) fn observe_linears(&self, linears: &[&Linear], x: &Tensor) -> Result<()> {
-        let weights: Vec<&Parameter> = linears.iter().map(|linear| &linear.weight).collect();
-        self.observe(&weights, x)
     }
 }

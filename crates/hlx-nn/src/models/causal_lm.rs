@@ -143,7 +143,7 @@ impl CausalLm {
         let x = self.compute_hidden(ids, rows, pass)?;
         let logits = match &self.output {
             Output::Free(output) => {
-                pass.mode.observe_linears(&[output], &x)?;
+                pass.mode.observe(&[&output.weight], &x)?;
                 output.forward(&x, pass.mode)?
             }
             Output::Tied(table) => {

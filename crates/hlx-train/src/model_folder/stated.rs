@@ -7,14 +7,11 @@ use hlx_core::warn_once;
 use hlx_text::{SPECIAL_TOKENS_MAP_FILE, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE, Tokenizer};
 use serde_json::{Map, Value, json};
 
-use crate::companions::Companions;
+use crate::companions::{Companions, NamedFile};
 use crate::config::Format;
 use crate::data::END;
 use crate::run::RunFolder;
 use crate::special_tokens::{GENERATION_CONFIG_FILE, SpecialTokens, sorted_json};
-
-/// A file of a folder: its name and its bytes.
-pub type NamedFile = (&'static str, Vec<u8>);
 
 /// The class by which every version of `transformers` reads a `tokenizer.json` as it is.
 const TOKENIZER_CLASS: &str = "PreTrainedTokenizerFast";

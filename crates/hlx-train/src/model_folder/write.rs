@@ -20,9 +20,9 @@ use hlx_text::{
 
 use super::open;
 use super::stated::{
-    NamedFile, state_generation, state_in_config, state_tokenizer, tokenizer_of, warn_of_qwen2,
+    state_generation, state_in_config, state_tokenizer, tokenizer_of, warn_of_qwen2,
 };
-use crate::companions::Companions;
+use crate::companions::{Companions, NamedFile};
 use crate::run::{CHAIN_FILE, DIGESTS_FILE, RunFolder, STATE_FILE};
 use crate::special_tokens::{GENERATION_CONFIG_FILE, SpecialTokens};
 
