@@ -3,9 +3,10 @@
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::SPECIFICATION;
 use hlx_nn::CausalModel;
-use hlx_receipt::{Body, FinishReason, Grammar, ModelDigests, Sha256, StepDigest};
+use hlx_receipt::{Body, FinishReason, Grammar, ModelDigests, NamedFile, Sha256, StepDigest};
 use sha2::Digest as _;
 
+use super::model::{BLOCKS, TENSORS};
 use super::prefill::{Wanted, logits_behind};
 use super::statement::request_of;
 use super::verdict::Check;
@@ -86,6 +87,14 @@ impl<'m> Checker<'m> {
                     "the receipt is of another model: its {name} is {found}, this model's is {own}"
                 ));
             }
+        }
+        // What is computed of blocks depends on more than their values.
+        let stored = |files: &[NamedFile]| {
+            let found = files.iter().find(|file| file.name == TENSORS);
+            found.map(|file| file.sha256.to_string())
+        };
+        if own.dtype == BLOCKS && stored(&found.files) != stored(&own.files) {
+            return Err("the receipt is of a model with other blocks".to_owned());
         }
         let mut detail = format!("weights {}", own.weights_sha256);
         if found.files != own.files {

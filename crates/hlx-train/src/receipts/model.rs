@@ -19,7 +19,9 @@ use crate::run::RunFolder;
 /// Files of a model's folder that its numbers are read from.
 const FILES: [&str; 3] = ["adapter_config.json", "config.json", "hlx.json"];
 /// What stands for a GGUF file: the digest of its tensors ([`Gguf::tensors_sha256`]).
-const TENSORS: &str = "gguf/tensors";
+pub(super) const TENSORS: &str = "gguf/tensors";
+/// The type of matrices in blocks.
+pub(super) const BLOCKS: &str = "blocks";
 /// How the names of files of weights end.
 const WEIGHTS: &str = ".safetensors";
 
@@ -147,7 +149,14 @@ pub(super) fn list_digest(model: &Opened) -> Result<ListDigest> {
 }
 
 fn root(name: &str, tensor: &Tensor) -> Result<TensorRoot> {
-    let wide = tensor.detach().to_dtype(DType::F32)?.contiguous()?;
+    let wide = match (tensor.is_of_blocks(), tensor.shape()) {
+        // Looked up row by row: values that a weight in blocks is read for stay in memory.
+        (true, &[rows, _]) => {
+            let ids: Vec<u32> = (0..rows as u32).collect();
+            Tensor::from_slice::<u32>(tensor.device(), &ids, &[rows])?.embedding(tensor)?
+        }
+        _ => tensor.detach().to_dtype(DType::F32)?.contiguous()?,
+    };
     Ok(TensorRoot {
         name: name.to_owned(),
         shape: tensor.shape().to_vec(),
@@ -155,15 +164,20 @@ fn root(name: &str, tensor: &Tensor) -> Result<TensorRoot> {
     })
 }
 
-/// The type that the matrices are held in.
+/// The type that the matrices are held in; `blocks` where some are in those of a GGUF file.
 fn dtype_of(model: &Opened) -> &'static str {
     let Opened::Half(model) = model else {
         return "f32";
     };
-    let types = model
+    let tensors = model
         .parameters()
         .iter()
         .filter_map(|one| one.tensor().ok());
+    let tensors: Vec<Tensor> = tensors.collect();
+    if tensors.iter().any(Tensor::is_of_blocks) {
+        return BLOCKS;
+    }
+    let types = tensors.iter();
     let half = types
         .map(|tensor| tensor.dtype())
         .find(|&dtype| dtype != DType::F32);

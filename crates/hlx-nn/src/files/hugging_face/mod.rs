@@ -195,7 +195,11 @@ pub fn import_in_blocks(device: &Device, path: &Path) -> Result<InferenceModel<C
         declared.iter().map(Parameter::name).zip(&places).collect();
     let in_blocks = |place: &Place| !place.transposed && tensors.in_blocks(&place.name);
     let declare = |b: &mut ParameterBuilder| CausalLm::new(b, &config);
+    let total: usize = declared.iter().map(Parameter::n_elements).sum();
+    let mut done = 0;
     let model = InferenceModel::with_blocks(device, DType::F32, declare, |parameter| {
+        tracing::trace!(target: LOADING, done, total);
+        done += parameter.n_elements();
         let place = place_of[parameter.name()];
         let shape = tensors.shape(&place.name).unwrap_or_default();
         if !in_blocks(place) {
@@ -208,6 +212,7 @@ pub fn import_in_blocks(device: &Device, path: &Path) -> Result<InferenceModel<C
             }
         }
     })?;
+    tracing::trace!(target: LOADING, done = total, total);
     let others = model.parameters().iter().zip(&places);
     let others = others.filter(|(_, place)| !in_blocks(place));
     let (parameters, places): (Vec<_>, Vec<_>) =
