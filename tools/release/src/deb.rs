@@ -47,7 +47,7 @@ pub fn write(entries: &[Entry], control: &Path, out: &Path, epoch: u64) -> Resul
 }
 
 fn compressed() -> flate2::write::GzEncoder<Vec<u8>> {
-    GzBuilder::new().write(Vec::new(), Compression::best())
+    GzBuilder::new().write(Vec::new(), Compression::default())
 }
 
 /// Puts the size behind the field Architecture: a description, which has lines of its own, comes last.

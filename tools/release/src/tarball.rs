@@ -16,7 +16,7 @@ use crate::entries::Entry;
 /// A file that cannot be read, or the archive that cannot be written.
 pub fn write_gz(entries: &[Entry], out: &Path, epoch: u64) -> Result<()> {
     let file = BufWriter::new(File::create(out)?);
-    let mut gz = GzBuilder::new().write(file, Compression::best());
+    let mut gz = GzBuilder::new().write(file, Compression::default());
     write(entries, &mut gz, epoch)?;
     gz.finish()?.flush()?;
     Ok(())

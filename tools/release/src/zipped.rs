@@ -19,7 +19,7 @@ pub fn write(entries: &[Entry], out: &Path, _epoch: u64) -> Result<()> {
     for entry in entries {
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Deflated)
-            .compression_level(Some(9))
+            .compression_level(Some(6))
             .last_modified_time(DateTime::default())
             .unix_permissions(entry.mode);
         zip.start_file(&entry.name, options)?;
