@@ -104,9 +104,9 @@ fn control_text(version: &str, architecture: &str) -> String {
          Priority: optional\nDepends: libc6 (>= 2.28)\n\
          Recommends: libvulkan1, mesa-vulkan-drivers | vulkan-icd\n\
          Description: neural networks with the same bits on any Vulkan GPU and on the CPU\n\
-         \x20HLX trains, evaluates, serves and verifies models. A result depends on the inputs and\n\
-         \x20their shape, and on nothing else: not on the device, the driver or the number of\n\
-         \x20threads.\n"
+         \x20HLX trains, evaluates, serves and verifies models. A result depends on the\n\
+         \x20inputs and their shape, and on nothing else: not on the device, the driver or\n\
+         \x20the number of threads.\n"
     )
 }
 
