@@ -240,13 +240,15 @@ fn progress_bar(n: u64, json: bool) -> ProgressBar {
 
 fn opening<'a>(dtype: &str, arithmetic: &str, wanted: &Wanted<'a>) -> Result<Opening<'a>> {
     let dtype = match dtype {
-        "f32" => DType::F32,
-        "f16" => DType::F16,
-        "bf16" => DType::BF16,
-        _ => anyhow::bail!("dtype is {dtype:?}, expected f32, f16 or bf16"),
+        "f32" => Some(DType::F32),
+        "f16" => Some(DType::F16),
+        "bf16" => Some(DType::BF16),
+        // As a GGUF file has them.
+        "blocks" => None,
+        _ => anyhow::bail!("dtype is {dtype:?}, expected f32, f16, bf16 or blocks"),
     };
     Ok(Opening {
-        dtype: Some(dtype),
+        dtype,
         average: wanted.average,
         adapter: wanted.adapter,
         arithmetic: Some(arithmetic.parse::<Arithmetic>()?),

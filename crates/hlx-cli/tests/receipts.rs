@@ -218,6 +218,53 @@ fn a_servers_receipts_are_recomputed_and_its_weights_found_in_the_chain_of_their
 
 /// The chain says what the weights were; a checkpoint that was made to fit another one is found.
 #[test]
+fn answers_of_a_gguf_file_are_recomputed_from_its_blocks() {
+    let place = Scratch::new("receipts-gguf");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let fixture = folder.join("../hlx-gguf/tests/fixtures/models/llama.gguf");
+    fs::copy(fixture, place.join("floats.gguf")).expect("copied");
+    for (to, file) in [("q8_0", "m.gguf"), ("q4_0", "other.gguf")] {
+        place.succeeds(&["quantize", "floats.gguf", "--to", to, "--out", file]);
+    }
+    place.succeeds(&["import", "m.gguf", "--out", "blocks"]);
+    place.succeeds(&["import", "m.gguf", "--widen", "--out", "widened"]);
+    {
+        let server = Server::start(
+            &place,
+            &["m.gguf", "--receipts", "receipts", "--device", "cpu"],
+        );
+        let body = json!({"model": "m", "prompt": "Hello", "max_tokens": 6, "receipt": true});
+        let answer = server.ask(&body);
+        let model = &answer["receipt"]["body"]["model"];
+        assert_eq!(
+            (&model["dtype"], &answer["receipt"]["body"]["arithmetic"]),
+            (&json!("blocks"), &json!("integer"))
+        );
+        assert_eq!(model["files"][0]["name"], "gguf/tensors");
+    }
+    for device in hlx_core::testing::selectors() {
+        for model in ["m.gguf", "blocks"] {
+            let printed = verified(&place, &["receipts", "--model", model], &device, 0);
+            assert!(
+                printed.contains("\nequal      6 tokens and their logits"),
+                "{printed}"
+            );
+        }
+    }
+    let refused = |model: &str| verified(&place, &["receipts", "--model", model], "cpu", 1);
+    let printed = refused("widened");
+    assert!(
+        printed.contains("its dtype is blocks, this model's is f32"),
+        "{printed}"
+    );
+    let printed = refused("other.gguf");
+    assert!(
+        printed.contains("the receipt is of another model: its weights_sha256 is"),
+        "{printed}"
+    );
+}
+
+#[test]
 fn weights_that_are_not_in_the_chain_are_found() {
     let place = trained("receipts-chain");
     place.succeeds(&["train", "config.toml", "--set", "seed=8", "--out", "other"]);
