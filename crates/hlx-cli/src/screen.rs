@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
 use hlx_core::{Device, why_no_gpu};
@@ -9,7 +10,7 @@ use hlx_train::config::Format;
 use hlx_train::curve::LossUnit;
 use hlx_train::metric_line::metric_line;
 use hlx_train::run::{Metric, RankPlace};
-use hlx_train::train::{Observer, Trainer};
+use hlx_train::train::{Observer, RunMemory, Trainer, written};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::interrupt::Interrupt;
@@ -25,6 +26,7 @@ pub struct Screen {
     pub unprinted: Option<anyhow::Error>,
     /// What the run predicts.
     unit: LossUnit,
+    steps_left: u64,
 }
 
 impl Screen {
@@ -50,6 +52,7 @@ impl Screen {
             interrupt,
             unprinted: None,
             unit: LossUnit::of(trainer.config().data.format),
+            steps_left: trainer.total_steps().saturating_sub(trainer.step()),
         })
     }
 
@@ -61,7 +64,8 @@ impl Screen {
         let (n_train, n_eval) = (trainer.split().train.len(), trainer.split().eval.len());
         let (step, total) = (trainer.step(), trainer.total_steps());
         if self.json {
-            return self.line(&trainer.facts().to_string());
+            self.line(&trainer.facts().to_string())?;
+            return self.line(&trainer.memory().to_json().to_string());
         }
         let places = trainer.places();
         for (rank, place) in places.iter().enumerate().filter(|_| places.len() > 1) {
@@ -100,6 +104,7 @@ impl Screen {
         } else {
             String::new()
         };
+        self.line(&format!("memory   {}", memory_text(trainer.memory())))?;
         self.line(&format!(
             "run      {} ({total} steps{from})",
             trainer.folder().path().display()
@@ -130,8 +135,27 @@ impl Screen {
 }
 
 impl Observer for Screen {
-    fn step(&mut self, step: u64, _total_steps: u64) {
+    fn step(&mut self, step: u64, total_steps: u64) {
         self.bar.set_position(step);
+        self.steps_left = total_steps.saturating_sub(step);
+    }
+
+    fn pace(&mut self, ms_per_step: f64) {
+        let left = Duration::from_secs_f64(ms_per_step * 1e-3 * self.steps_left as f64);
+        let text = match self.json {
+            true => serde_json::json!({
+                "kind": "pace", "ms_per_step": ms_per_step, "steps_left": self.steps_left,
+                "seconds_left": left.as_secs_f64(),
+            })
+            .to_string(),
+            false => format!(
+                "time     about {} for the {} steps left ({ms_per_step:.1} ms a step, evaluations left out)",
+                time_text(left),
+                self.steps_left
+            ),
+        };
+        let printed = self.line(&text);
+        let _ = self.note(printed);
     }
 
     fn metric(&mut self, metric: &Metric) {
@@ -160,6 +184,17 @@ fn why_cpu(device: &Device) -> String {
     why.map_or_else(String::new, |why| format!(" (no Vulkan GPU: {why})"))
 }
 
+/// What a run takes, and what there is.
+fn memory_text(memory: &RunMemory) -> String {
+    format!(
+        "{} of {}: {} in place, {} in a step",
+        written(memory.total_bytes()),
+        written(memory.device_bytes),
+        written(memory.state_bytes),
+        written(memory.pass_bytes)
+    )
+}
+
 /// 3323392 as 3,323,392.
 fn with_commas(number: usize) -> String {
     let digits = number.to_string();
@@ -170,4 +205,17 @@ fn with_commas(number: usize) -> String {
         .map(|group| std::str::from_utf8(group).unwrap_or_default())
         .collect();
     groups.join(",")
+}
+
+/// A time as it is read: `45 s`, `12 min`, `3 h 20 min`.
+fn time_text(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    let minutes = (seconds / 60.0).round() as u64;
+    match seconds {
+        ..1.0 => "1 s".to_owned(),
+        ..100.0 => format!("{seconds:.0} s"),
+        ..7200.0 => format!("{minutes} min"),
+        ..172_800.0 => format!("{} h {} min", minutes / 60, minutes % 60),
+        _ => format!("{:.1} days", seconds / 86_400.0),
+    }
 }

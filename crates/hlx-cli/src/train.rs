@@ -9,7 +9,7 @@ use hlx_train::config::{Config, Override};
 use hlx_train::ranks::{Group, agreed_on, check_count, check_program, local_rank};
 use hlx_train::run::latest_folder;
 use hlx_train::timing::{RunTimer, RunTiming};
-use hlx_train::train::{Observer, Outcome, Start, TrainOptions, Trainer};
+use hlx_train::train::{DoesNotFit, Observer, Outcome, Start, TrainOptions, Trainer};
 
 use crate::DeviceArgument;
 use crate::crew::{self, Crew};
@@ -155,7 +155,8 @@ impl Arguments {
             None => None,
         };
         let shares = self.share_devices;
-        let mut trainer = Trainer::of_rank(&device, config, &options, group, shares)?;
+        let made = Trainer::of_rank(&device, config, &options, group, shares);
+        let mut trainer = made.inspect_err(|error| self.say_what_fits(error, group))?;
         if !group.is_first() {
             let interrupt = Interrupt::catch()?;
             let outcome = trainer.run(&mut Quiet(interrupt))?;
@@ -191,6 +192,16 @@ impl Arguments {
             outcome,
             unprinted: screen.unprinted,
         })
+    }
+
+    /// With `--json`: of a run that does not fit, the figures that the error has, too.
+    fn say_what_fits(&self, error: &anyhow::Error, group: &Group) {
+        if let (true, true, Some(DoesNotFit(memory))) =
+            (self.json, group.is_first(), error.downcast_ref())
+        {
+            // The error is printed in any case.
+            let _ = say!("{}", memory.to_json());
+        }
     }
 
     /// Reads the configuration; `--data` stands for its `data.path`.

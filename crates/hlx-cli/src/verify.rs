@@ -138,7 +138,7 @@ impl Arguments {
 
     fn verify(&self, run: &Path) -> Result<Verdict> {
         // What needs no device is said before one is opened.
-        RunFolder::open(run)?;
+        let folder = RunFolder::open(run)?;
         let device = Device::open_from_env(self.device()?)?;
         let options = VerifyOptions {
             from: self.from,
@@ -155,6 +155,10 @@ impl Arguments {
         let bar = progress_bar(verification.steps(), self.json);
         let report = verification.run(&mut |step| bar.set_position(step))?;
         bar.finish_and_clear();
+        // A folder that cannot be written is verified as well as another.
+        if let Err(error) = hlx_train::verify::Verdict::of(&report).append(&folder) {
+            tracing::info!("{error:#}");
+        }
         if printed.is_ok() {
             printed = match self.json {
                 true => say!("{}", to_json(&report)?),

@@ -94,10 +94,10 @@ impl Recording {
         self.launches.push(launch);
     }
 
-    /// Drops what nobody reads, joins what can be joined, and gives each buffer its place; those whose handles are still held
-    /// get it in `pool`.
-    fn finish(self, pool: &Arc<TensorPool>, watched: &[Buffer]) -> Result<CpuGraph, CoreError> {
-        let (mut launches, dropped) = (self.launches, self.plan.dropped());
+    /// Drops what nobody reads and joins what can be joined; returns the launches left, and which of them first and last
+    /// touch each buffer.
+    fn arrange(&mut self) -> (Vec<Recorded>, Lifetimes) {
+        let (mut launches, dropped) = (std::mem::take(&mut self.launches), self.plan.dropped());
         if self.options.skips_unread {
             let views = launches.iter().map(|launch| launch.views.as_slice());
             let mut needed = needed(&views.collect::<Vec<_>>(), &dropped).into_iter();
@@ -113,6 +113,18 @@ impl Recording {
                 life.1 = at;
             }
         }
+        (launches, lifetimes)
+    }
+
+    /// The memory that the graph would hold.
+    fn measure(mut self) -> MemoryStatistics {
+        let (_launches, lifetimes) = self.arrange();
+        self.plan.measure(&lifetimes, &Heirs::new())
+    }
+
+    /// Gives each buffer its place; those whose handles are still held get it in `pool`.
+    fn finish(mut self, pool: &Arc<TensorPool>, watched: &[Buffer]) -> Result<CpuGraph, CoreError> {
+        let (launches, lifetimes) = self.arrange();
         let memory = self.plan.place(&lifetimes, &Heirs::new(), pool)?;
         let accesses: Vec<Vec<Access>> = launches.iter().map(Recorded::accesses).collect();
         let places = accesses.iter().map(Vec::as_slice).zip(0..);
@@ -385,6 +397,13 @@ impl CpuStream {
         let recording = self.state().recording.take();
         let recording = recording.ok_or_else(RecordingThread::none_recording)?;
         recording.finish(&self.pool, watched)
+    }
+
+    /// Ends the recording without a graph, and returns the memory that it would hold.
+    pub fn measure_recording(&self) -> Result<MemoryStatistics, CoreError> {
+        let recording = self.state().recording.take();
+        let recording = recording.ok_or_else(RecordingThread::none_recording)?;
+        Ok(recording.measure())
     }
 
     pub fn abandon_recording(&self) {

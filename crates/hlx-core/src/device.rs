@@ -232,6 +232,12 @@ impl Device {
         self.inner.source.held_bytes()
     }
 
+    /// Bytes that may be held on the device, those held now among them: what the driver grants at the moment, or the
+    /// machine.
+    pub fn budget_bytes(&self) -> u64 {
+        self.inner.source.budget_bytes()
+    }
+
     /// Returns memory with no buffer in it to the driver.
     pub fn trim_memory(&self) {
         self.pool().trim();
@@ -418,6 +424,21 @@ impl Device {
         Ok((recording.end(watched)?, result))
     }
 
+    /// Runs `body` as [`Device::record`] does, and returns the memory that its graph would hold, without allocating
+    /// it: `held_bytes` beside what is there already, of which `in_use_bytes` are the graph's alone and the rest is
+    /// shared by all graphs of the device. A graph that is too large for the device is measured, too.
+    ///
+    /// # Errors
+    /// As [`Device::record`].
+    pub fn measure<E: From<CoreError>>(
+        &self,
+        body: impl FnOnce() -> Result<(), E>,
+    ) -> Result<MemoryStatistics, E> {
+        let recording = self.start_recording()?;
+        body()?;
+        Ok(recording.measure()?)
+    }
+
     /// Starts recording a graph as [`Device::record`] does: this thread's launches go to it until
     /// [`OpenRecording::finish`], which returns the graph. Dropped before, nothing is recorded.
     ///
@@ -503,6 +524,17 @@ impl OpenRecording {
     /// What the device answers; the recording is over then, too.
     pub fn finish(self) -> Result<Graph, CoreError> {
         self.end(&[])
+    }
+
+    fn measure(mut self) -> Result<MemoryStatistics, CoreError> {
+        let Some(device) = self.device.take() else {
+            return Err(CoreError::invalid("record", "no graph is being recorded"));
+        };
+        device.forget_recorded();
+        let measured = on_stream!(device, stream => stream.measure_recording())?;
+        // Nothing will be replayed, so nothing changes again.
+        device.changes().clear();
+        Ok(measured)
     }
 
     fn end(mut self, watched: &[Buffer]) -> Result<Graph, CoreError> {

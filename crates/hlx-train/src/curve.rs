@@ -343,6 +343,7 @@ mod tests {
             share_of_peak: None,
             router_balance: None,
             exchange: None,
+            memory_bytes: None,
         }
     }
 

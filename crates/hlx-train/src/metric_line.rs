@@ -19,6 +19,7 @@ pub fn metric_line(metric: &Metric, unit: LossUnit) -> String {
             router_balance,
             skipped,
             exchange,
+            ..
         } => {
             let speed = match (tokens_per_second, images_per_second) {
                 (Some(tokens), _) => format!("{tokens:.0} {}s/s", unit.name()),

@@ -157,6 +157,11 @@ impl BlockSource {
         self.held_bytes.load(Ordering::Relaxed)
     }
 
+    /// The bytes that may be held.
+    pub fn budget_bytes(&self) -> u64 {
+        self.allocator.budget_bytes(self.held_bytes())
+    }
+
     /// The device that blocks of this source belong to, for errors.
     pub fn owner(&self) -> &str {
         &self.owner

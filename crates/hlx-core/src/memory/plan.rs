@@ -83,6 +83,34 @@ impl MemoryPlan {
         dropped.map(|(block, _)| block.id).collect()
     }
 
+    /// What [`MemoryPlan::place`] would hold, with nothing allocated: `held_bytes` of what would be the graph's own
+    /// or shared, `in_use_bytes` of its own alone.
+    pub fn measure(&self, lifetimes: &Lifetimes, heirs: &Heirs) -> MemoryStatistics {
+        let (statistics, _, requests) = self.requests(lifetimes, heirs);
+        with_shared(statistics, &requests, &pack(&requests).1)
+    }
+
+    /// The statistics of the buffers whose handles are still held, these buffers' blocks, and what the others need.
+    fn requests(
+        &self,
+        lifetimes: &Lifetimes,
+        heirs: &Heirs,
+    ) -> (MemoryStatistics, Vec<Arc<Block>>, Vec<Request>) {
+        let (mut held, mut requests) = (Vec::new(), Requests::default());
+        let mut statistics = MemoryStatistics::default();
+        for (block, allocation) in self.buffers().drain(..) {
+            if allocation.upgrade().is_some() {
+                statistics.held_bytes += block.words as u64 * 4;
+                statistics.buffers += 1;
+                held.push(block);
+            } else if let Some(&(first, last)) = lifetimes.get(&block.id) {
+                requests.add(block, (first, last), heirs);
+            }
+        }
+        statistics.in_use_bytes = statistics.held_bytes;
+        (statistics, held, requests.all)
+    }
+
     /// Gives every buffer its place: those whose handles are still held lie in `pool`, the
     /// others in memory that all graphs share, where two overlap only if their lifetimes do not, or if
     /// one is the other's heir. Neither an heir nor what it inherits has a handle.
@@ -92,22 +120,13 @@ impl MemoryPlan {
         heirs: &Heirs,
         pool: &Arc<TensorPool>,
     ) -> Result<PlannedMemory, CoreError> {
-        let (mut held, mut requests) = (Vec::new(), Requests::default());
-        let mut statistics = MemoryStatistics::default();
-        for (block, allocation) in self.buffers().drain(..) {
-            if allocation.upgrade().is_some() {
-                let buffer = pool.allocate(block.words)?;
-                put(&block, Placement::Own(buffer.clone()));
-                statistics.held_bytes += block.words as u64 * 4;
-                statistics.buffers += 1;
-                held.push(buffer);
-            } else if let Some(&(first, last)) = lifetimes.get(&block.id) {
-                requests.add(block, (first, last), heirs);
-            }
+        let (statistics, own, requests) = self.requests(lifetimes, heirs);
+        let mut held = Vec::with_capacity(own.len());
+        for block in own {
+            let buffer = pool.allocate(block.words)?;
+            put(&block, Placement::Own(buffer.clone()));
+            held.push(buffer);
         }
-        let requests = requests.all;
-        statistics.in_use_bytes = statistics.held_bytes;
-        statistics.peak_bytes = statistics.held_bytes + most_alive_bytes(&requests);
         let (places, sizes) = pack(&requests);
         let blocks = self.source.scratch(&sizes)?;
         for (request, (block_idx, start)) in requests.iter().zip(places) {
@@ -116,12 +135,22 @@ impl MemoryPlan {
                 put(planned, Placement::Shared(block, start));
             }
         }
-        statistics.held_bytes += sizes.iter().sum::<usize>() as u64 * 4;
         Ok(PlannedMemory {
             _held: held,
-            statistics,
+            statistics: with_shared(statistics, &requests, &sizes),
         })
     }
+}
+
+/// The statistics with the memory that a graph shares with others, in blocks of these words.
+fn with_shared(
+    mut statistics: MemoryStatistics,
+    requests: &[Request],
+    sizes: &[usize],
+) -> MemoryStatistics {
+    statistics.peak_bytes = statistics.held_bytes + most_alive_bytes(requests);
+    statistics.held_bytes += sizes.iter().sum::<usize>() as u64 * 4;
+    statistics
 }
 
 /// Requests being collected.

@@ -14,7 +14,9 @@ use super::{Pace, VulkanDevice};
 use crate::error::CoreError;
 use crate::fusion::{CHAIN_NAME, Chain, Fusable, Node, Planned, fuse};
 use crate::launch::{Binding, Launch};
-use crate::memory::{BlockSource, Buffer, Heirs, Lifetimes, MemoryPlan, PlannedMemory, TensorPool};
+use crate::memory::{
+    BlockSource, Buffer, Heirs, Lifetimes, MemoryPlan, MemoryStatistics, PlannedMemory, TensorPool,
+};
 use crate::recording::RecordingOptions;
 use crate::timing::Work;
 use crate::unread::{needed, written_twice};
@@ -271,6 +273,26 @@ impl Recording {
         self.operations.iter().map(Operation::accesses).collect()
     }
 
+    /// Drops what nobody reads, and joins what can be joined.
+    fn drop_and_join(&mut self) -> Result<(), CoreError> {
+        if self.options.skips_unread {
+            self.skip_unread()?;
+        }
+        match self.options.joins {
+            true => self.join(),
+            false => Ok(()),
+        }
+    }
+
+    /// The memory that the graph would hold.
+    pub fn measure(mut self) -> Result<MemoryStatistics, CoreError> {
+        self.drop_and_join()?;
+        let (_, levels) = schedule(&self.accesses());
+        let lifetimes = self.lifetimes(&levels);
+        let heirs = self.heirs(&levels, &lifetimes);
+        Ok(self.plan.measure(&lifetimes, &heirs))
+    }
+
     /// Writes the graph, cut where the watched windows are final; buffers whose handles are still held get
     /// their place in `pool`.
     pub fn finish(
@@ -279,12 +301,7 @@ impl Recording {
         watched: &[Buffer],
     ) -> Result<Finished, CoreError> {
         let recorded = self.operations.len();
-        if self.options.skips_unread {
-            self.skip_unread()?;
-        }
-        if self.options.joins {
-            self.join()?;
-        }
+        self.drop_and_join()?;
         let accesses = self.accesses();
         let (order, levels) = schedule(&accesses);
         let places = accesses.iter().map(Vec::as_slice);

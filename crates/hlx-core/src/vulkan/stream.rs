@@ -328,6 +328,13 @@ impl VulkanStream {
         })
     }
 
+    /// Ends the recording without a graph, and returns the memory that it would hold.
+    pub fn measure_recording(&self) -> Result<MemoryStatistics, CoreError> {
+        let recording = self.state().recording.take();
+        let (_, recording) = recording.ok_or_else(RecordingThread::none_recording)?;
+        recording.measure()
+    }
+
     pub fn abandon_recording(&self) {
         self.state().recording = None;
     }

@@ -272,6 +272,11 @@ impl RunFolder {
         list(&self.checkpoints())
     }
 
+    /// Where the verdicts of `hlx verify` lie.
+    pub fn verdicts_path(&self) -> PathBuf {
+        self.path.join("verified.jsonl")
+    }
+
     /// Where the folder lies.
     pub fn path(&self) -> &Path {
         &self.path

@@ -60,6 +60,9 @@ pub enum Metric {
         /// For a run of several ranks: what rank 0 exchanged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exchange: Option<ExchangeMetric>,
+        /// Bytes that the run holds on the device of rank 0.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        memory_bytes: Option<u64>,
     },
     /// A text that the model continued with.
     Sample {
@@ -180,6 +183,7 @@ mod tests {
             router_balance: Some(1.5),
             skipped: None,
             exchange: Some(exchange),
+            memory_bytes: Some(1 << 20),
         };
         let eval = Metric::Eval {
             step: 2,

@@ -7,6 +7,7 @@
 //!   metrics.jsonl    one line a log period and an evaluation
 //!   events.out.tfevents.*   the same for TensorBoard, a file a stretch
 //!   chain.jsonl      one record a log period and a checkpoint, each naming the one before it
+//!   verified.jsonl   one line a verification of the run, appended by `hlx verify`
 //!   lock             locked while a process writes to the folder; lock-holder names it then
 //!   checkpoints/
 //!     step-000240/   model.safetensors, config.json, state.bin, digests.json,

@@ -112,6 +112,7 @@ fn metric_event(metric: &Metric, time: f64) -> Vec<u8> {
             router_balance,
             skipped,
             exchange,
+            memory_bytes,
             ..
         } => {
             curve("train/loss", Some(*loss));
@@ -130,6 +131,7 @@ fn metric_event(metric: &Metric, time: f64) -> Vec<u8> {
                 exchanged(|it| it.gradients_ms),
             );
             curve("time/exchange_values_ms", exchanged(|it| it.values_ms));
+            curve("time/memory_bytes", memory_bytes.map(|n| n as f64));
             curve("time/exchange_hidden", exchanged(|it| it.hidden));
         }
         Metric::Eval {

@@ -12,7 +12,9 @@ mod exchange;
 mod files;
 mod finite;
 mod losses;
+mod memory;
 mod observer;
+mod pace;
 mod pass;
 mod room;
 mod saving;
@@ -36,6 +38,7 @@ pub use exchange::{ExchangeTimes, Span, Traffic};
 use files::RunFiles;
 use finite::FiniteWatch;
 pub use finite::NotFinite;
+pub use memory::{DoesNotFit, RunMemory, SmallerRun, written};
 pub use observer::{Observer, Silent};
 pub use setup::{Start, TrainOptions};
 
@@ -46,6 +49,7 @@ use crate::ranks::Group;
 use crate::run::{Digests, EvalSplit, Metric, Monitor, Progress, RankPlace, RunFolder};
 use crate::task::Task;
 pub(crate) use losses::{PendingLosses, StepLoss};
+use pace::FirstSteps;
 use silent_errors::compare_records;
 
 /// The whole training corpus is evaluated at the end of an epoch whose mean loss is at most this
@@ -79,6 +83,9 @@ pub struct Trainer {
     watch: FiniteWatch,
     /// When this rank's exchanges ran, up to the last log line.
     exchange_times: ExchangeTimes,
+    /// What the run takes of the device's memory.
+    memory: RunMemory,
+    pace: FirstSteps,
 }
 
 /// Downloads of one moment: losses, a log line that is made of them, and the digests of a record
@@ -180,6 +187,11 @@ impl Trainer {
         &self.engine.config
     }
 
+    /// What the run takes of the device's memory, as it was found before the first step.
+    pub fn memory(&self) -> &RunMemory {
+        &self.memory
+    }
+
     /// Where each rank of the run runs; one without others.
     pub fn places(&self) -> &[RankPlace] {
         &self.places
@@ -250,6 +262,9 @@ impl Trainer {
             self.engine.wants_stop = observer.must_stop();
             let all_stop = self.one_step()?;
             observer.step(self.progress.step, self.engine.total_steps);
+            if let Some(ms_per_step) = self.pace.take() {
+                observer.pace(ms_per_step);
+            }
             self.after_step(observer)?;
             // Several ranks stop after the step before which one of them wanted to.
             let stops = all_stop || self.group.is_alone() && observer.must_stop();
@@ -262,7 +277,9 @@ impl Trainer {
 
     /// Computes a step; returns whether the ranks have agreed to stop after it.
     fn one_step(&mut self) -> Result<bool> {
+        let began = Instant::now();
         let counts = self.engine.one_step(&mut self.progress)?;
+        self.pace.step(&self.engine.device, began)?;
         self.period.n_steps += 1;
         self.period.n_inputs += counts.n_inputs;
         self.period.rate = counts.rate;
@@ -438,6 +455,7 @@ impl Trainer {
             router_balance: last.balance,
             skipped: Some(std::mem::take(&mut self.period_skips)).filter(|&n| n > 0),
             exchange,
+            memory_bytes: Some(self.engine.device.held_bytes()),
         };
         self.note(&metric, observer)
     }

@@ -9,6 +9,9 @@ pub trait Observer {
     /// A step has been launched.
     fn step(&mut self, _step: u64, _total_steps: u64) {}
 
+    /// How long a step takes: measured over the first steps, and told once.
+    fn pace(&mut self, _ms_per_step: f64) {}
+
     /// A line went to the metrics file.
     fn metric(&mut self, _metric: &Metric) {}
 

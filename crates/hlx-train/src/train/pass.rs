@@ -8,7 +8,7 @@ use anyhow::Result;
 use hlx_autograd::{Recompute, Tensor};
 use hlx_core::arith::div;
 use hlx_core::cpu::with_flush;
-use hlx_core::{Buffer, Device, Graph};
+use hlx_core::{Buffer, Device, Graph, MemoryStatistics};
 use hlx_kernels::reduce::column_sum;
 use hlx_nn::{
     DeferredNorms, MicroBatch, MicroBatchPlan, Mode, NnError, Optimizer, PreparedWeights, Watched,
@@ -253,56 +253,9 @@ impl PassGraphs {
         pass: &MicroBatch,
     ) -> Result<PassGraph> {
         let shape = &rows.shape;
-        let rows = rows.to_tensors(&self.device)?;
-        let held = pass.plan.shards;
-        let is_part = pass.plan.accumulate || pass.level.is_none();
-        let mode = Mode::train(&self.device, self.seed)?;
-        let mode = mode
-            .with_shards(held, is_part)
-            .with_recomputation(self.recompute);
-        let mode = match self.norms {
-            Some(_) => mode.with_deferred_norms(),
-            None => mode,
-        };
-        // Each replay sets the counter, by the step and the first sample.
-        mode.set_counter(0, 0)?;
-        let losses = self.losses.slice(0, held)?;
-        let (graph, ()) =
-            self.device
-                .record_watched(&self.watched, || -> Result<(), NnError> {
-                    if pass.plan.whole_batch {
-                        self.prepared.update()?;
-                    }
-                    self.prepared.use_in_recording();
-                    let (logits, of_shards) = match &self.balance {
-                        Some(_) => task.forward_with_balance(&rows, &mode)?,
-                        None => (task.forward(&rows, &mode)?, None),
-                    };
-                    let (mut loss, row_losses) = logits.cross_entropy_with_rows(
-                        &rows.targets,
-                        &self.scale,
-                        self.label_smoothing,
-                    )?;
-                    if let Some((balance, of_shards)) = self.balance.as_ref().zip(of_shards) {
-                        loss = balance.add(&loss, &of_shards)?;
-                    }
-                    let rows_per_shard = rows.targets.n_elements() / held;
-                    let accumulate = pass.plan.accumulate;
-                    column_sum(
-                        &self.device,
-                        &row_losses.buffer()?,
-                        &losses,
-                        held,
-                        rows_per_shard,
-                        1,
-                        accumulate,
-                    )?;
-                    loss.backward_with(&pass.plan)?;
-                    if pass.plan.whole_batch {
-                        optimizer.update(task.weights())?;
-                    }
-                    Ok(())
-                })?;
+        let (rows, mode) = self.inputs(rows, pass, self.recompute)?;
+        let launch = || self.launch(task, optimizer, &rows, &mode, pass);
+        let (graph, ()) = self.device.record_watched(&self.watched, launch)?;
         tracing::debug!(inputs = ?shape, launches = graph.len(), "recorded a pass");
         Ok(PassGraph {
             graph,
@@ -310,5 +263,83 @@ impl PassGraphs {
             mode,
             used: 0,
         })
+    }
+
+    /// The memory that the graph of a pass over these rows would hold, with what is recomputed as given. Nothing is
+    /// allocated but the rows, until this returns.
+    pub fn measure(
+        &self,
+        task: &Task,
+        optimizer: &dyn Optimizer,
+        rows: &Rows,
+        pass: &MicroBatch,
+        recompute: Option<Recompute>,
+    ) -> Result<MemoryStatistics> {
+        let (rows, mode) = self.inputs(rows, pass, recompute)?;
+        let launch = || self.launch(task, optimizer, &rows, &mode, pass);
+        Ok(self.device.measure(launch)?)
+    }
+
+    /// The rows on the device, and the mode of a pass over them.
+    fn inputs(
+        &self,
+        rows: &Rows,
+        pass: &MicroBatch,
+        recompute: Option<Recompute>,
+    ) -> Result<(RowTensors, Mode)> {
+        let rows = rows.to_tensors(&self.device)?;
+        let is_part = pass.plan.accumulate || pass.level.is_none();
+        let mode = Mode::train(&self.device, self.seed)?;
+        let mode = mode
+            .with_shards(pass.plan.shards, is_part)
+            .with_recomputation(recompute);
+        let mode = match self.norms {
+            Some(_) => mode.with_deferred_norms(),
+            None => mode,
+        };
+        // Each replay sets the counter, by the step and the first sample.
+        mode.set_counter(0, 0)?;
+        Ok((rows, mode))
+    }
+
+    /// Launches a pass, and the update after one over the whole batch.
+    fn launch(
+        &self,
+        task: &Task,
+        optimizer: &dyn Optimizer,
+        rows: &RowTensors,
+        mode: &Mode,
+        pass: &MicroBatch,
+    ) -> Result<(), NnError> {
+        let held = pass.plan.shards;
+        let losses = self.losses.slice(0, held)?;
+        if pass.plan.whole_batch {
+            self.prepared.update()?;
+        }
+        self.prepared.use_in_recording();
+        let (logits, of_shards) = match &self.balance {
+            Some(_) => task.forward_with_balance(rows, mode)?,
+            None => (task.forward(rows, mode)?, None),
+        };
+        let (mut loss, row_losses) =
+            logits.cross_entropy_with_rows(&rows.targets, &self.scale, self.label_smoothing)?;
+        if let Some((balance, of_shards)) = self.balance.as_ref().zip(of_shards) {
+            loss = balance.add(&loss, &of_shards)?;
+        }
+        let rows_per_shard = rows.targets.n_elements() / held;
+        column_sum(
+            &self.device,
+            &row_losses.buffer()?,
+            &losses,
+            held,
+            rows_per_shard,
+            1,
+            pass.plan.accumulate,
+        )?;
+        loss.backward_with(&pass.plan)?;
+        if pass.plan.whole_batch {
+            optimizer.update(task.weights())?;
+        }
+        Ok(())
     }
 }

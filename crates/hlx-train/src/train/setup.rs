@@ -9,6 +9,8 @@ use hlx_core::Device;
 use hlx_text::TOKENIZER_FILE;
 
 use super::finite::{FiniteWatch, check_start};
+use super::memory::{DoesNotFit, run_memory};
+use super::pace::FirstSteps;
 use super::room::check_room;
 use super::{ChainRecorder, Engine, RunFiles, Trainer};
 use crate::config::{Config, Format};
@@ -148,6 +150,12 @@ impl Trainer {
         }
         let fits = check_room(&engine, group.n_ranks());
         agreed_on(group, fits)?;
+        let memory = run_memory(&engine, progress.epoch)?;
+        let fits = match memory.fits() {
+            true => Ok(()),
+            false => Err(DoesNotFit(memory.clone()).into()),
+        };
+        agreed_on(group, fits)?;
         let mut recorder = ChainRecorder::new(&engine, None)?;
         let first = recorder.first(&engine, &progress)?;
         // Only now, with all that can be refused behind, is anything written.
@@ -181,6 +189,8 @@ impl Trainer {
             period_skips: 0,
             watch: FiniteWatch::after(progress.step),
             exchange_times: Default::default(),
+            memory,
+            pace: FirstSteps::default(),
             monitor,
             engine,
             folder,

@@ -7,6 +7,7 @@
 mod compare;
 mod report;
 mod stretch;
+mod verdict;
 
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,8 @@ use hlx_core::Device;
 use hlx_nn::MicroBatchPlan;
 
 pub use report::{Difference, ElementDifference, Mismatch, Report, Source, TensorDifference};
+
+pub use verdict::Verdict;
 
 use crate::config::Config;
 use crate::run::{

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The outcome of a verification.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The run folder.
     pub run: PathBuf,
@@ -32,7 +32,7 @@ pub struct Report {
 }
 
 /// Where a run and its recomputation first differ.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// What the recomputation differs from.
     pub source: Source,
@@ -49,7 +49,7 @@ pub struct Difference {
 }
 
 /// What a run left to compare with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// A record of the chain.
@@ -59,7 +59,7 @@ pub enum Source {
 }
 
 /// A value that differs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mismatch {
     /// What it is, such as `loss of step 12`.
     pub what: String,
@@ -70,7 +70,7 @@ pub struct Mismatch {
 }
 
 /// The first tensor that differs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TensorDifference {
     /// Its name; of the optimizer's tensors with the buffer's: `mean/output.weight`.
     pub name: String,
@@ -83,7 +83,7 @@ pub struct TensorDifference {
 }
 
 /// The first element that differs, in row-major order.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ElementDifference {
     /// Its place in the tensor.
     pub index: usize,

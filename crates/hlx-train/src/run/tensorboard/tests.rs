@@ -18,6 +18,7 @@ fn metrics() -> [Metric; 4] {
             images_per_second: None,
             share_of_peak: Some(0.5),
             router_balance: None,
+            memory_bytes: None,
             exchange: None,
             skipped: Some(2),
         },
