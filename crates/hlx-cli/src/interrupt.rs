@@ -73,25 +73,3 @@ pub fn exit_now(status: i32) -> ! {
     #[cfg(not(unix))]
     std::process::exit(status);
 }
-
-/// A word of a command line as a shell reads it.
-pub fn quoted(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./=:,+@%\\".contains(&byte);
-    if !word.is_empty() && word.bytes().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn words_survive_a_shell() {
-        assert_eq!(quoted("train.max_steps=40"), "train.max_steps=40");
-        assert_eq!(quoted("my run"), "'my run'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
-    }
-}

@@ -28,6 +28,7 @@ mod quantize;
 mod receipts;
 mod report;
 mod run;
+mod runs;
 mod screen;
 mod serve;
 mod shell;
@@ -90,6 +91,12 @@ enum Verb {
     Tokenizer(tokenizer::Arguments),
     /// Draw a run's loss curve as SVG.
     Plot(plot::Arguments),
+    /// Show one or several runs as one HTML file, and as Markdown.
+    Report(runs::report::Arguments),
+    /// Find the first difference of two runs: configuration, step, tensor.
+    Compare(runs::compare::Arguments),
+    /// List the runs below a folder.
+    List(runs::list::Arguments),
     /// List the devices, their limits and what the start-up probe found.
     Doctor(doctor::Arguments),
     /// Small experiments through the real kernels.
@@ -150,6 +157,9 @@ fn main() -> ExitCode {
         Verb::Data(arguments) => data::run(&arguments),
         Verb::Tokenizer(arguments) => tokenizer::run(&arguments),
         Verb::Plot(arguments) => plot::run(&arguments),
+        Verb::Report(arguments) => runs::report::run(&arguments),
+        Verb::Compare(arguments) => return runs::compare::run(&arguments),
+        Verb::List(arguments) => runs::list::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Demo(arguments) => demo::run(&arguments),
         Verb::Store(arguments) => store::run(&arguments),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::interrupt::quoted;
+use hlx_report::text::quoted;
 
 /// A command line of this program, as it was called.
 pub fn command(words: &[&str]) -> String {

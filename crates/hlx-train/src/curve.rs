@@ -1,7 +1,7 @@
 //! The picture of a run, or of several beside each other: losses by step, as SVG made of `metrics.jsonl`.
 
 mod folder;
-mod ticks;
+pub mod ticks;
 
 use std::fmt::Write;
 

@@ -190,6 +190,17 @@ impl ParameterBuilder {
         Weights::new(device, self.take_declared()?)
     }
 
+    /// The names of the parameters that have been declared so far, and of the buffers that files hold after them:
+    /// the order of digests.
+    pub fn names(&self) -> Vec<String> {
+        let declared = self.declared();
+        let parameters = declared.parameters.iter().map(Parameter::name);
+        let buffers = declared.buffers.iter();
+        let buffers = buffers.filter(|buffer| buffer.is_saved());
+        let names = parameters.chain(buffers.map(ModelBuffer::name));
+        names.map(str::to_owned).collect()
+    }
+
     /// The parameters that have been declared so far.
     pub(crate) fn declared_parameters(&self) -> Vec<Parameter> {
         self.declared().parameters.clone()

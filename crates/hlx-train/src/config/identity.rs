@@ -76,6 +76,14 @@ impl Config {
         ))
     }
 
+    /// Every key, dotted, with its value as TOML.
+    ///
+    /// # Errors
+    /// As [`Config::identity`].
+    pub fn keys(&self) -> anyhow::Result<BTreeMap<String, String>> {
+        self.flat()
+    }
+
     /// What the ranks of a run must have in common: every key but where data and first weights lie, how
     /// many threads read them, and how many samples a rank computes at a time. More than the identity, as
     /// ranks must log, evaluate and save at the same steps.

@@ -7,7 +7,7 @@ const FEWEST: usize = 3;
 
 /// Losses between two powers of ten, and what stands beside them: 1, 2 and 5 times powers of ten, powers alone of a
 /// long scale, and of a short one losses that are equally far apart.
-pub(super) fn loss_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
+pub fn loss_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
     let decades = high.ceil() - low.floor();
     let fine = match decades > 4.0 {
         true => Vec::new(),
@@ -67,10 +67,19 @@ fn even(low: f64, high: f64) -> Vec<(f64, String)> {
 }
 
 /// Round steps from 0 to the last, about six of them.
-pub(super) fn step_ticks(last_step: f64) -> Vec<f64> {
+pub fn step_ticks(last_step: f64) -> Vec<f64> {
     let stride = stride_of((last_step / 6.0).max(1.0));
     let count = (last_step / stride).floor() as u64;
     (0..=count).map(|tick| tick as f64 * stride).collect()
+}
+
+/// Round values between two numbers of a linear scale, about five of them.
+pub fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
+    let stride = stride_of((high - low) / 5.0);
+    let (first, last) = ((low / stride).ceil() as i64, (high / stride).floor() as i64);
+    (first..=last)
+        .map(|number| number as f64 * stride)
+        .collect()
 }
 
 /// The least of 1, 2 and 5 times the powers of ten that is not below a number.

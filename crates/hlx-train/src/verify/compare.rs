@@ -148,7 +148,7 @@ pub(super) fn checkpoint(
 type Values = HashMap<String, Vec<f32>>;
 
 /// The engine's parameters and optimizer tensors by name.
-fn values(engine: &Engine) -> Result<Values> {
+pub(super) fn values(engine: &Engine) -> Result<Values> {
     let weights = engine.weights();
     let mut values: Values = weights.snapshot()?.into_named().collect();
     let state = engine.optimizer.state(weights)?.tensors.into_iter();

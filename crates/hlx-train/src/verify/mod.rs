@@ -7,6 +7,7 @@
 mod compare;
 mod report;
 mod stretch;
+mod tensors;
 mod verdict;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use hlx_nn::MicroBatchPlan;
 
 pub use report::{Difference, ElementDifference, Mismatch, Report, Source, TensorDifference};
 
+pub use tensors::{NamedTensor, checkpoint_tensors, tensor_names};
 pub use verdict::Verdict;
 
 use crate::config::Config;

@@ -1,0 +1,5 @@
+//! The verbs that tell about runs: report, compare, list and watch.
+
+pub mod compare;
+pub mod list;
+pub mod report;

@@ -1,0 +1,327 @@
+//! Curves over the steps of a run, as SVG within a page: its style gives the colours.
+
+use std::fmt::Write;
+
+use hlx_core::printable;
+use hlx_train::curve::ticks::{linear_ticks, loss_ticks, step_ticks};
+use serde_json::json;
+
+use crate::text::{short, with_commas};
+use crate::thin::{Point, Thinned, thin};
+
+/// Colours of the page's style, which several runs take one after another.
+pub const N_COLOURS: usize = 8;
+
+/// A curve.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// What it shows, for the legend.
+    pub name: String,
+    /// Its colour's number.
+    pub colour: usize,
+    /// Whether each point has a mark.
+    pub is_marked: bool,
+    /// Steps, which rise, and values.
+    pub points: Vec<Point>,
+}
+
+/// Curves of one quantity.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    /// What is drawn.
+    pub title: String,
+    /// The values' unit.
+    pub unit: String,
+    /// Whether the values' scale is logarithmic; a curve whose values are close to each other is not.
+    pub is_logarithmic: bool,
+    /// Whether it takes the whole width of a page.
+    pub is_wide: bool,
+    /// The curves.
+    pub curves: Vec<Curve>,
+    /// A value with a line across.
+    pub target: Option<f64>,
+}
+
+/// The places of a picture's parts, in its own units.
+#[derive(Clone, Copy)]
+struct Frame {
+    width: f64,
+    height: f64,
+    left: f64,
+}
+
+const TOP: f64 = 12.0;
+const RIGHT: f64 = 14.0;
+const BOTTOM: f64 = 34.0;
+const WIDE: Frame = Frame {
+    width: 860.0,
+    height: 340.0,
+    left: 52.0,
+};
+const SMALL: Frame = Frame {
+    width: 400.0,
+    height: 220.0,
+    left: 46.0,
+};
+
+/// The scales of a picture.
+struct Scales {
+    frame: Frame,
+    last_step: f64,
+    low: f64,
+    high: f64,
+    is_logarithmic: bool,
+}
+
+impl Chart {
+    /// Whether a value can be drawn.
+    fn shows(&self, value: f64) -> bool {
+        value.is_finite() && (!self.is_logarithmic || value > 0.0)
+    }
+
+    /// Whether there is anything to draw.
+    pub fn is_empty(&self) -> bool {
+        let mut points = self.curves.iter().flat_map(|curve| &curve.points);
+        !points.any(|point| self.shows(point.1))
+    }
+
+    /// The picture: one for every width, or two of which the page's style shows one.
+    pub fn svg(&self) -> String {
+        match self.is_wide {
+            true => self.drawn(WIDE, "wide") + &self.drawn(SMALL, "narrow"),
+            false => self.drawn(SMALL, "any"),
+        }
+    }
+
+    /// How the curves were thinned, and what could not be drawn; empty where every point is there.
+    pub fn caption(&self) -> String {
+        let frame = if self.is_wide { WIDE } else { SMALL };
+        let last = self.last_step();
+        let thinned = self
+            .curves
+            .iter()
+            .map(|curve| self.thinned(curve, frame, last));
+        let thinned: Vec<Thinned> = thinned.collect();
+        let most = thinned.iter().filter(|one| one.columns.is_some());
+        let most = most.max_by_key(|one| one.n_points);
+        let n_left_out: usize = thinned.iter().map(|one| one.n_left_out).sum();
+        let mut parts = Vec::new();
+        if let Some(Thinned {
+            n_points,
+            columns: Some(columns),
+            ..
+        }) = most
+        {
+            parts.push(format!(
+                "{} points in {columns} pixel columns: of each its first, least, greatest and last point is drawn.",
+                with_commas(*n_points as u64)
+            ));
+        }
+        if n_left_out > 0 {
+            let why = match self.is_logarithmic {
+                true => "not finite, or not above 0",
+                false => "not finite",
+            };
+            let n = with_commas(n_left_out as u64);
+            parts.push(format!("Left out as gaps: {n} points that are {why}."));
+        }
+        parts.join(" ")
+    }
+
+    fn last_step(&self) -> f64 {
+        let points = self.curves.iter().flat_map(|curve| curve.points.last());
+        // An axis of one step would have two marks.
+        points.map(|point| point.0).fold(2.0, f64::max)
+    }
+
+    fn thinned(&self, curve: &Curve, frame: Frame, last_step: f64) -> Thinned {
+        let columns = (frame.width - frame.left - RIGHT) as usize;
+        let points = &curve.points;
+        thin(points, columns, (0.0, last_step), |value| self.shows(value))
+    }
+
+    fn scales(&self, frame: Frame) -> Scales {
+        let points = self.curves.iter().flat_map(|curve| &curve.points);
+        let values = points
+            .map(|point| point.1)
+            .filter(|value| self.shows(*value));
+        let values = values.chain(self.target.filter(|target| self.shows(*target)));
+        let (least, greatest) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), value| {
+            (a.min(value), b.max(value))
+        });
+        let is_logarithmic = self.is_logarithmic && greatest > 2.0 * least;
+        let (low, high) = match is_logarithmic {
+            true => (least.log10(), greatest.log10()),
+            false => (least, greatest),
+        };
+        // Values that are all equal lie in the middle.
+        let margin = match high > low {
+            true => 0.05 * (high - low),
+            false => (0.05 * high.abs()).max(1e-9),
+        };
+        let low = match !is_logarithmic && low >= 0.0 {
+            true => (low - margin).max(0.0),
+            false => low - margin,
+        };
+        Scales {
+            frame,
+            last_step: self.last_step(),
+            low,
+            high: high + margin,
+            is_logarithmic,
+        }
+    }
+
+    fn drawn(&self, frame: Frame, class: &str) -> String {
+        let scales = self.scales(frame);
+        let Frame { width, height, .. } = frame;
+        let (title, unit) = (escape(&self.title), escape(&self.unit));
+        let mut svg = format!(
+            "<svg class=\"{class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{title}\" \
+             data-area=\"{} {}\" data-last=\"{}\" data-unit=\"{unit}\">\n",
+            frame.left,
+            width - RIGHT,
+            scales.last_step
+        );
+        self.axes(&mut svg, &scales);
+        if let Some(target) = self.target.filter(|target| self.shows(*target)) {
+            let (y, right) = (scales.y(target), width - RIGHT);
+            let left = frame.left;
+            let _ = writeln!(
+                svg,
+                "<line class=\"target\" x1=\"{left}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\"/>"
+            );
+        }
+        for curve in &self.curves {
+            self.curve(&mut svg, &scales, curve);
+        }
+        let base = height - BOTTOM;
+        let _ = writeln!(
+            svg,
+            "<line class=\"pointed\" x1=\"0\" y1=\"{TOP}\" x2=\"0\" y2=\"{base}\"/>\n</svg>"
+        );
+        svg
+    }
+
+    fn axes(&self, svg: &mut String, scales: &Scales) {
+        let Frame {
+            width,
+            height,
+            left,
+        } = scales.frame;
+        let (base, right) = (height - BOTTOM, width - RIGHT);
+        let values = match scales.is_logarithmic {
+            true => loss_ticks(scales.low, scales.high),
+            false => {
+                let ticks = linear_ticks(scales.low, scales.high).into_iter();
+                ticks.map(|tick| (tick, short(tick))).collect()
+            }
+        };
+        for (value, label) in values {
+            let y = scales.y(value);
+            let _ = writeln!(
+                svg,
+                "<line class=\"grid\" x1=\"{left}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\"/>\
+                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
+                left - 6.0,
+                y + 4.0
+            );
+        }
+        let steps = step_ticks(scales.last_step);
+        // Long numbers of a small picture would touch.
+        let every = if width < 500.0 && steps.len() > 5 {
+            2
+        } else {
+            1
+        };
+        for step in steps.into_iter().step_by(every) {
+            let x = scales.x(step);
+            let _ = writeln!(
+                svg,
+                "<line class=\"axis\" x1=\"{x:.1}\" y1=\"{base}\" x2=\"{x:.1}\" y2=\"{}\"/>\
+                 <text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                base + 4.0,
+                base + 16.0,
+                short(step)
+            );
+        }
+        let _ = writeln!(
+            svg,
+            "<line class=\"axis\" x1=\"{left}\" y1=\"{base}\" x2=\"{right}\" y2=\"{base}\"/>\
+             <text x=\"{right}\" y=\"{}\" text-anchor=\"end\">step</text>",
+            height - 5.0
+        );
+    }
+
+    fn curve(&self, svg: &mut String, scales: &Scales, curve: &Curve) {
+        let thinned = self.thinned(curve, scales.frame, scales.last_step);
+        let (mut path, mut values) = (String::new(), Vec::new());
+        for piece in &thinned.pieces {
+            for (place, &(step, value)) in piece.iter().enumerate() {
+                let letter = if place == 0 { 'M' } else { 'L' };
+                let _ = write!(path, "{letter}{:.1} {:.1}", scales.x(step), scales.y(value));
+                values.push(json!(step));
+                values.push(json!(rounded(value)));
+            }
+            if let ([(step, value)], false) = (&piece[..], curve.is_marked) {
+                // A line of one point would not be seen.
+                let _ = write!(
+                    path,
+                    "L{:.1} {:.1}",
+                    scales.x(*step) + 0.1,
+                    scales.y(*value)
+                );
+            }
+        }
+        let name = escape(&curve.name);
+        let colour = curve.colour % N_COLOURS;
+        let values = serde_json::Value::Array(values);
+        let class = if curve.is_marked { " eval" } else { "" };
+        let _ = writeln!(
+            svg,
+            "<path class=\"curve c{colour}{class}\" d=\"{path}\" data-name=\"{name}\" data-points=\"{values}\"/>"
+        );
+        // Marks of a run with many evaluations would hide the line.
+        if curve.is_marked && thinned.n_points <= 60 {
+            for &(step, value) in thinned.pieces.iter().flatten() {
+                let (x, y) = (scales.x(step), scales.y(value));
+                let _ = writeln!(
+                    svg,
+                    "<circle class=\"mark c{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>"
+                );
+            }
+        }
+    }
+}
+
+impl Scales {
+    fn x(&self, step: f64) -> f64 {
+        let Frame { width, left, .. } = self.frame;
+        left + step / self.last_step * (width - left - RIGHT)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let value = if self.is_logarithmic {
+            value.log10()
+        } else {
+            value
+        };
+        let share = (value - self.low) / (self.high - self.low);
+        let height = self.frame.height;
+        height - BOTTOM - share * (height - TOP - BOTTOM)
+    }
+}
+
+/// A value with seven significant digits: what a reader who points at the curve sees.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.6e}").parse().unwrap_or(value)
+}
+
+/// Text as HTML and XML have it, attributes too; they know no control characters.
+pub fn escape(text: &str) -> String {
+    printable(text)
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}

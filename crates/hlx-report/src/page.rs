@@ -1,0 +1,189 @@
+//! A document as one HTML page: its style, its pictures and a little script are in it, and nothing else is loaded.
+
+use std::fmt::Write;
+
+use hlx_core::printable_lines;
+use sha2::{Digest, Sha256};
+
+use crate::chart::{Chart, escape};
+use crate::document::{Block, Cell, Document, Samples, Table};
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// Digits from which a word is set as a digest.
+const DIGEST_DIGITS: usize = 40;
+
+/// Writes the page.
+pub(crate) fn html(document: &Document) -> String {
+    let title = escape(&document.title);
+    let (style, script) = (source_of(STYLE), source_of(SCRIPT));
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src {style}; \
+         script-src {script}; base-uri 'none'; form-action 'none'\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>{title}</h1>\n\
+         <p class=\"subtitle\">{}</p>\n",
+        escape(&document.subtitle)
+    );
+    for fault in &document.faults {
+        let _ = writeln!(
+            page,
+            "<p class=\"fault\"><b>Not read:</b> {}</p>",
+            escape(fault)
+        );
+    }
+    if !document.key_figures.is_empty() {
+        page.push_str("<dl class=\"figures\">\n");
+        for (name, value) in &document.key_figures {
+            let (name, value) = (escape(name), escape(value));
+            let _ = writeln!(page, "<div><dt>{name}</dt><dd>{value}</dd></div>");
+        }
+        page.push_str("</dl>\n");
+    }
+    page.push_str("</header>\n<main>\n");
+    for section in &document.sections {
+        let _ = writeln!(page, "<section>\n<h2>{}</h2>", escape(&section.title));
+        for one in &section.blocks {
+            block(&mut page, one);
+        }
+        page.push_str("</section>\n");
+    }
+    let footer = escape(&document.footer);
+    let _ = write!(
+        page,
+        "</main>\n<footer>{footer}</footer>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+    );
+    page
+}
+
+/// A text as the policy of a page names it: nothing else is carried out, whatever a sample may hold.
+fn source_of(text: &str) -> String {
+    format!(
+        "'sha256-{}'",
+        base64::encode(Sha256::digest(text.as_bytes()))
+    )
+}
+
+fn block(page: &mut String, block: &Block) {
+    match block {
+        Block::Text(words) => _ = writeln!(page, "<p>{}</p>", escape(words)),
+        Block::Charts(charts) => {
+            page.push_str("<div class=\"charts\">\n");
+            charts.iter().for_each(|one| chart(page, one));
+            page.push_str("</div>\n");
+        }
+        Block::Table(of) => table(page, of),
+        Block::Pairs(pairs) => {
+            page.push_str("<dl class=\"pairs\">\n");
+            for (key, value) in pairs {
+                let (key, value) = (escape(key), escape(value));
+                let _ = writeln!(
+                    page,
+                    "<div><dt><code>{key}</code></dt><dd><code>{value}</code></dd></div>"
+                );
+            }
+            page.push_str("</dl>\n");
+        }
+        Block::Samples(of) => samples(page, of),
+        Block::Code(lines) => {
+            for line in lines {
+                let _ = writeln!(page, "<pre class=\"command\">{}</pre>", escape(line));
+            }
+        }
+    }
+}
+
+fn chart(page: &mut String, chart: &Chart) {
+    let class = if chart.is_wide { "chart full" } else { "chart" };
+    let unit = match chart.unit.is_empty() || chart.title.contains("per second") {
+        true => String::new(),
+        false => format!(" <span>{}</span>", escape(&chart.unit)),
+    };
+    let _ = writeln!(
+        page,
+        "<figure class=\"{class}\">\n<h3>{}{unit}</h3>",
+        escape(&chart.title)
+    );
+    // One curve is named by the title.
+    if chart.curves.len() > 1 || chart.target.is_some() {
+        page.push_str("<ul class=\"legend\">\n");
+        for curve in &chart.curves {
+            let marked = if curve.is_marked { " marked" } else { "" };
+            let (colour, name) = (curve.colour % crate::chart::N_COLOURS, escape(&curve.name));
+            let _ = writeln!(page, "<li><i class=\"c{colour}{marked}\"></i>{name}</li>");
+        }
+        if let Some(target) = chart.target {
+            let _ = writeln!(page, "<li><i class=\"dashed\"></i>target {target}</li>");
+        }
+        page.push_str("</ul>\n");
+    }
+    page.push_str(&chart.svg());
+    let caption = chart.caption();
+    if !caption.is_empty() {
+        let _ = writeln!(page, "<figcaption>{}</figcaption>", escape(&caption));
+    }
+    page.push_str("</figure>\n");
+}
+
+fn table(page: &mut String, table: &Table) {
+    let is_number = |column: usize| {
+        let of = |row: &Vec<Cell>| matches!(row.get(column), Some(Cell::Number(_)));
+        table.rows.first().is_some_and(of)
+    };
+    page.push_str("<div class=\"table\"><table>\n<thead><tr>");
+    for (column, name) in table.head.iter().enumerate() {
+        let class = if is_number(column) {
+            " class=\"number\""
+        } else {
+            ""
+        };
+        let _ = write!(page, "<th{class}>{}</th>", escape(name));
+    }
+    page.push_str("</tr></thead>\n<tbody>\n");
+    for row in &table.rows {
+        page.push_str("<tr>");
+        for cell in row {
+            let words = escape(cell.words());
+            let _ = match cell {
+                Cell::Text(_) => write!(page, "<td>{words}</td>"),
+                Cell::Number(_) => write!(page, "<td class=\"number\">{words}</td>"),
+                Cell::Code(_) if words.is_empty() => write!(page, "<td></td>"),
+                Cell::Code(code) => {
+                    let is_digest = code.len() >= DIGEST_DIGITS
+                        && code.bytes().all(|byte| byte.is_ascii_hexdigit());
+                    let class = if is_digest { " class=\"digest\"" } else { "" };
+                    write!(page, "<td><code{class}>{words}</code></td>")
+                }
+                Cell::Verdict(_, true) => write!(page, "<td class=\"good\">{words}</td>"),
+                Cell::Verdict(_, false) => write!(page, "<td class=\"bad\">{words}</td>"),
+            };
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody></table></div>\n");
+}
+
+fn samples(page: &mut String, samples: &Samples) {
+    let prompt = escape(&samples.prompt);
+    let _ = writeln!(
+        page,
+        "<p class=\"prompt\">Prompt <code>{prompt}</code></p>\n<div class=\"samples\">"
+    );
+    for (heading, words) in &samples.texts {
+        let (heading, words) = (escape(heading), lines(words));
+        let _ = writeln!(
+            page,
+            "<figure><figcaption>{heading}</figcaption><pre>{words}</pre></figure>"
+        );
+    }
+    page.push_str("</div>\n");
+}
+
+/// Text whose newlines are meant.
+fn lines(words: &str) -> String {
+    let lines = printable_lines(words);
+    let lines = lines.split('\n').map(escape);
+    lines.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,3 @@
+//! x
+pub struct View;
+pub struct Message;
