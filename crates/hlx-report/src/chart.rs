@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use hlx_core::printable;
-use hlx_train::curve::ticks::{linear_ticks, loss_ticks, step_ticks};
+use hlx_train::curve::ticks::{linear_ticks, step_ticks};
 use serde_json::json;
 
 use crate::text::{short, with_commas};
@@ -25,6 +25,17 @@ pub struct Curve {
     pub points: Vec<Point>,
 }
 
+/// How much of a page's width a chart takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// All of it.
+    Whole,
+    /// A half.
+    Half,
+    /// A third.
+    Third,
+}
+
 /// Curves of one quantity.
 #[derive(Clone, Debug)]
 pub struct Chart {
@@ -34,8 +45,8 @@ pub struct Chart {
     pub unit: String,
     /// Whether the values' scale is logarithmic; a curve whose values are close to each other is not.
     pub is_logarithmic: bool,
-    /// Whether it takes the whole width of a page.
-    pub is_wide: bool,
+    /// How much of a page's width it takes.
+    pub size: Size,
     /// The curves.
     pub curves: Vec<Curve>,
     /// A value with a line across.
@@ -58,10 +69,15 @@ const WIDE: Frame = Frame {
     height: 340.0,
     left: 52.0,
 };
-const SMALL: Frame = Frame {
-    width: 400.0,
-    height: 220.0,
+const HALF: Frame = Frame {
+    width: 480.0,
+    height: 230.0,
     left: 46.0,
+};
+const SMALL: Frame = Frame {
+    width: 330.0,
+    height: 200.0,
+    left: 44.0,
 };
 
 /// The scales of a picture.
@@ -85,18 +101,23 @@ impl Chart {
         !points.any(|point| self.shows(point.1))
     }
 
+    /// Whether each curve has one value all along.
+    pub fn is_constant(&self) -> bool {
+        let mut curves = self.curves.iter();
+        curves.all(|curve| curve.points.windows(2).all(|pair| pair[0].1 == pair[1].1))
+    }
+
     /// The picture: one for every width, or two of which the page's style shows one.
     pub fn svg(&self) -> String {
-        match self.is_wide {
-            true => self.drawn(WIDE, "wide") + &self.drawn(SMALL, "narrow"),
-            false => self.drawn(SMALL, "any"),
+        match self.size {
+            Size::Third => self.drawn(SMALL, "any"),
+            _ => self.drawn(self.frame(), "wide") + &self.drawn(SMALL, "narrow"),
         }
     }
 
     /// How the curves were thinned, and what could not be drawn; empty where every point is there.
     pub fn caption(&self) -> String {
-        let frame = if self.is_wide { WIDE } else { SMALL };
-        let last = self.last_step();
+        let (frame, last) = (self.frame(), self.last_step());
         let thinned = self
             .curves
             .iter()
@@ -126,6 +147,14 @@ impl Chart {
             parts.push(format!("Left out as gaps: {n} points that are {why}."));
         }
         parts.join(" ")
+    }
+
+    fn frame(&self) -> Frame {
+        match self.size {
+            Size::Whole => WIDE,
+            Size::Half => HALF,
+            Size::Third => SMALL,
+        }
     }
 
     fn last_step(&self) -> f64 {
@@ -211,7 +240,7 @@ impl Chart {
         } = scales.frame;
         let (base, right) = (height - BOTTOM, width - RIGHT);
         let values = match scales.is_logarithmic {
-            true => loss_ticks(scales.low, scales.high),
+            true => log_ticks(scales.low, scales.high, (height / 32.0) as usize),
             false => {
                 let ticks = linear_ticks(scales.low, scales.high).into_iter();
                 ticks.map(|tick| (tick, short(tick))).collect()
@@ -310,6 +339,28 @@ impl Scales {
         let height = self.frame.height;
         height - BOTTOM - share * (height - TOP - BOTTOM)
     }
+}
+
+/// Round values between two powers of ten: as many digits of each power as there is room for.
+fn log_ticks(low: f64, high: f64, most: usize) -> Vec<(f64, String)> {
+    const DIGITS: [&[f64]; 5] = [
+        &[1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0],
+        &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
+        &[1.0, 2.0, 5.0],
+        &[1.0, 3.0],
+        &[1.0],
+    ];
+    let powers = || low.floor() as i32..=high.ceil() as i32;
+    let of = |digits: &[f64], every: usize| {
+        let powers = powers().step_by(every);
+        let ticks =
+            powers.flat_map(|power| digits.iter().map(move |digit| digit * 10_f64.powi(power)));
+        let ticks = ticks.filter(|tick| (low..=high).contains(&tick.log10()));
+        ticks.map(|tick| (tick, short(tick))).collect::<Vec<_>>()
+    };
+    let sets = DIGITS.iter().map(|digits| of(digits, 1));
+    let fitting = sets.into_iter().find(|ticks| ticks.len() <= most);
+    fitting.unwrap_or_else(|| of(&[1.0], powers().count().div_ceil(most)))
 }
 
 /// A value with seven significant digits: what a reader who points at the curve sees.

@@ -51,8 +51,8 @@ pub enum Block {
 pub struct Samples {
     /// The prompt.
     pub prompt: String,
-    /// Each text with its heading, in the order of their steps.
-    pub texts: Vec<(String, String)>,
+    /// For each model its texts with their headings, in the order of their steps.
+    pub rows: Vec<Vec<(String, String)>>,
 }
 
 impl Section {

@@ -2,7 +2,7 @@
 
 use hlx_train::run::{EvalSplit, Metric};
 
-use crate::chart::{Chart, Curve};
+use crate::chart::{Chart, Curve, Size};
 use crate::facts::RunFacts;
 use crate::thin::Point;
 
@@ -14,7 +14,7 @@ pub(crate) fn charts(runs: &[RunFacts]) -> (Vec<Chart>, Vec<Chart>) {
             title: title.to_owned(),
             unit: unit.to_owned(),
             is_logarithmic,
-            is_wide: false,
+            size: Size::Third,
             curves: Vec::new(),
             target: None,
         };
@@ -76,17 +76,33 @@ pub(crate) fn charts(runs: &[RunFacts]) -> (Vec<Chart>, Vec<Chart>) {
         }),
     ];
     for chart in &mut others {
+        // Evaluations are few.
+        if chart.title == "Held-out accuracy" {
+            chart
+                .curves
+                .iter_mut()
+                .for_each(|curve| curve.is_marked = true);
+        }
         if chart.title == "Speed" {
             chart.title = speed_title(runs);
         }
     }
+    // The key figures have a number that never changes.
+    others.retain(|chart| {
+        !(chart.title.starts_with("Memory") && runs.len() == 1 && chart.is_constant())
+    });
     let drawn = |charts: Vec<Chart>| {
         charts
             .into_iter()
             .filter(|chart| !chart.is_empty())
             .collect()
     };
-    (drawn(vec![losses]), drawn(others))
+    let mut others: Vec<Chart> = drawn(others);
+    // Two rows of two, rather than one picture alone in a row.
+    if matches!(others.len(), 2 | 4) {
+        others.iter_mut().for_each(|chart| chart.size = Size::Half);
+    }
+    (drawn(vec![losses]), others)
 }
 
 /// A run's colour; that of evaluations is another where there is one run alone.
@@ -143,7 +159,7 @@ fn losses(runs: &[RunFacts]) -> Chart {
         title: format!("Loss per {}", units.join(" or ")),
         unit: "nats".to_owned(),
         is_logarithmic: true,
-        is_wide: true,
+        size: Size::Whole,
         curves,
         target: target.and_then(|target| target.parse().ok()),
     }

@@ -81,7 +81,7 @@ fn of_charts(charts: &[Chart]) -> Table {
 
 fn of_samples(samples: &Samples) -> String {
     let mut text = format!("Prompt `{}`\n\n", code(&samples.prompt));
-    for (heading, words) in &samples.texts {
+    for (heading, words) in samples.rows.iter().flatten() {
         text += &format!("**{}**\n\n{}", plain(heading), fenced(words));
     }
     text

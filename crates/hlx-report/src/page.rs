@@ -5,7 +5,7 @@ use std::fmt::Write;
 use hlx_core::printable_lines;
 use sha2::{Digest, Sha256};
 
-use crate::chart::{Chart, escape};
+use crate::chart::{Chart, Size, escape};
 use crate::document::{Block, Cell, Document, Samples, Table};
 
 const STYLE: &str = include_str!("page.css");
@@ -96,7 +96,11 @@ fn block(page: &mut String, block: &Block) {
 }
 
 fn chart(page: &mut String, chart: &Chart) {
-    let class = if chart.is_wide { "chart full" } else { "chart" };
+    let class = match chart.size {
+        Size::Whole => "chart full",
+        Size::Half => "chart half",
+        Size::Third => "chart",
+    };
     let unit = match chart.unit.is_empty() || chart.title.contains("per second") {
         true => String::new(),
         false => format!(" <span>{}</span>", escape(&chart.unit)),
@@ -167,18 +171,18 @@ fn table(page: &mut String, table: &Table) {
 
 fn samples(page: &mut String, samples: &Samples) {
     let prompt = escape(&samples.prompt);
-    let _ = writeln!(
-        page,
-        "<p class=\"prompt\">Prompt <code>{prompt}</code></p>\n<div class=\"samples\">"
-    );
-    for (heading, words) in &samples.texts {
-        let (heading, words) = (escape(heading), lines(words));
-        let _ = writeln!(
-            page,
-            "<figure><figcaption>{heading}</figcaption><pre>{words}</pre></figure>"
-        );
+    let _ = writeln!(page, "<p class=\"prompt\">Prompt <code>{prompt}</code></p>");
+    for texts in &samples.rows {
+        page.push_str("<div class=\"samples\">\n");
+        for (heading, words) in texts {
+            let (heading, words) = (escape(heading), lines(words));
+            let _ = writeln!(
+                page,
+                "<figure><figcaption>{heading}</figcaption><pre>{words}</pre></figure>"
+            );
+        }
+        page.push_str("</div>\n");
     }
-    page.push_str("</div>\n");
 }
 
 /// Text whose newlines are meant.

@@ -1,6 +1,6 @@
 //! The sections of a report, made of the facts of its runs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hlx_core::FINITE_SINCE;
@@ -66,10 +66,7 @@ pub(crate) fn key_figures(run: &RunFacts) -> Vec<(String, String)> {
             _ => number(*loss),
         }),
     );
-    add(
-        "accuracy",
-        accuracy(run).map(|share| format!("{:.2} %", 100.0 * share)),
-    );
+    add("accuracy", accuracy(run).map(percent));
     add("speed", speed(run));
     add(
         "time in steps",
@@ -152,7 +149,7 @@ fn verdict_step(verdict: &hlx_train::verify::Verdict) -> u64 {
     verdict.difference.as_ref().map_or(verdict.to, |it| it.step)
 }
 
-/// The key figures of several runs, a row each.
+/// The key figures of several runs, a column each.
 fn summary(runs: &[RunFacts]) -> Option<Section> {
     let figures: Vec<Vec<(String, String)>> = runs.iter().map(key_figures).collect();
     let mut names: Vec<String> = Vec::new();
@@ -165,12 +162,19 @@ fn summary(runs: &[RunFacts]) -> Option<Section> {
         let found = figures.iter().find(|(name, _)| name == wanted);
         found.map_or("–".to_owned(), |(_, value)| value.clone())
     };
-    let mut table = Table::new(["run", "state"]);
-    table.head.extend(names.iter().cloned());
-    for (run, figures) in runs.iter().zip(&figures) {
-        let mut row = vec![Cell::text(&run.name), Cell::text(run.state.name())];
-        row.extend(names.iter().map(|name| Cell::number(value(figures, name))));
-        table.rows.push(row);
+    let mut table = Table::new([""]);
+    table.head.extend(runs.iter().map(|run| run.name.clone()));
+    let row = |name: &str, values: Vec<String>| {
+        let values = values.into_iter().map(Cell::number);
+        std::iter::once(Cell::text(name))
+            .chain(values)
+            .collect::<Vec<_>>()
+    };
+    let states = runs.iter().map(|run| run.state.name().to_owned());
+    table.rows.push(row("state", states.collect()));
+    for name in &names {
+        let values = figures.iter().map(|figures| value(figures, name));
+        table.rows.push(row(name, values.collect()));
     }
     Section::of("The runs", vec![Block::Table(table)])
 }
@@ -187,63 +191,99 @@ fn evenly(n: usize, most: usize) -> Vec<usize> {
 }
 
 fn evaluations(runs: &[RunFacts]) -> Option<Section> {
+    let mut table = match runs {
+        [run] => of_one(run),
+        runs => of_several(runs),
+    };
+    let n = table.rows.len();
+    let chosen = evenly(n, MOST_EVALUATIONS).into_iter();
+    table.rows = chosen.map(|place| table.rows[place].clone()).collect();
+    without_empty(&mut table);
     let mut blocks = Vec::new();
-    for run in runs {
-        let n = run.evaluations.len();
-        if n == 0 {
-            continue;
-        }
-        let mut table = Table::new(["step", "samples", "loss", "perplexity", "accuracy", "over"]);
-        for place in evenly(n, MOST_EVALUATIONS) {
-            if let Metric::Eval {
-                step,
-                split,
-                loss,
-                perplexity,
-                accuracy,
-                n_bytes,
-                n_tokens,
-                n_images,
-                ..
-            } = &run.evaluations[place]
-            {
-                let over = [
-                    (n_bytes, "bytes"),
-                    (n_tokens, "tokens"),
-                    (n_images, "images"),
-                ];
-                let over = over
-                    .iter()
-                    .find_map(|(n, unit)| Some(format!("{} {unit}", with_commas((**n)?))));
-                let optional = |value: Option<String>| Cell::number(value.unwrap_or_default());
-                table.rows.push(vec![
-                    Cell::number(with_commas(*step)),
-                    Cell::text(match split {
-                        EvalSplit::Train => "training corpus",
-                        EvalSplit::HeldOut => "held out",
-                    }),
-                    Cell::number(number(*loss)),
-                    optional(perplexity.map(number)),
-                    optional(accuracy.map(|share| format!("{:.2} %", 100.0 * share))),
-                    optional(over),
-                ]);
-            }
-        }
-        without_empty(&mut table);
-        let mut text = match runs.len() {
-            1 => String::new(),
-            _ => format!("{}. ", run.name),
-        };
-        if n > MOST_EVALUATIONS {
-            text += &format!(
-                "{MOST_EVALUATIONS} of {} evaluations, evenly chosen. ",
-                with_commas(n as u64)
-            );
-        }
-        blocks.extend((!text.is_empty()).then(|| Block::Text(text.trim_end().to_owned())));
-        blocks.push(Block::Table(table));
+    if runs.len() > 1 && n > 0 {
+        blocks.push(Block::Text("Losses over what is held out, or over the training corpus of a run that holds nothing out.".to_owned()));
     }
+    if n > MOST_EVALUATIONS {
+        let n = with_commas(n as u64);
+        blocks.push(Block::Text(format!(
+            "{MOST_EVALUATIONS} of {n} steps, evenly chosen."
+        )));
+    }
+    blocks.extend((n > 0).then_some(Block::Table(table)));
     Section::of("Evaluations", blocks)
+}
+
+/// Every evaluation of a run.
+fn of_one(run: &RunFacts) -> Table {
+    let mut table = Table::new(["step", "samples", "loss", "perplexity", "accuracy", "over"]);
+    for metric in &run.evaluations {
+        let Metric::Eval {
+            step,
+            split,
+            loss,
+            perplexity,
+            accuracy,
+            n_bytes,
+            n_tokens,
+            n_images,
+            ..
+        } = metric
+        else {
+            continue;
+        };
+        let over = [
+            (n_bytes, "bytes"),
+            (n_tokens, "tokens"),
+            (n_images, "images"),
+        ];
+        let over = over
+            .iter()
+            .find_map(|(n, unit)| Some(format!("{} {unit}", with_commas((**n)?))));
+        let optional = |value: Option<String>| Cell::number(value.unwrap_or_default());
+        table.rows.push(vec![
+            Cell::number(with_commas(*step)),
+            Cell::text(match split {
+                EvalSplit::Train => "training corpus",
+                EvalSplit::HeldOut => "held out",
+            }),
+            Cell::number(number(*loss)),
+            optional(perplexity.map(number)),
+            optional(accuracy.map(percent)),
+            optional(over),
+        ]);
+    }
+    table
+}
+
+/// The losses of several runs, a row for each step that one was evaluated at.
+fn of_several(runs: &[RunFacts]) -> Table {
+    let losses: Vec<BTreeMap<u64, f64>> = runs
+        .iter()
+        .map(|run| run.evaluated().into_iter().collect())
+        .collect();
+    let steps: BTreeSet<u64> = losses
+        .iter()
+        .flat_map(|losses| losses.keys().copied())
+        .collect();
+    let mut table = Table::new(["step"]);
+    table.head.extend(runs.iter().map(|run| run.name.clone()));
+    table.rows = steps
+        .into_iter()
+        .map(|step| {
+            let cells = losses
+                .iter()
+                .map(|losses| losses.get(&step).copied().map_or_else(String::new, number));
+            let step = Cell::number(with_commas(step));
+            std::iter::once(step)
+                .chain(cells.map(Cell::number))
+                .collect()
+        })
+        .collect();
+    table
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2} %", 100.0 * share)
 }
 
 /// Takes out the columns that have nothing in any row.
@@ -265,32 +305,39 @@ fn samples(runs: &[RunFacts]) -> Vec<Block> {
             }
         }
     }
-    let mut blocks = Vec::new();
-    for wanted in prompts {
-        for run in runs {
-            let of_prompt = run.samples.iter().filter_map(|metric| match metric {
-                Metric::Sample { step, prompt, text } if prompt == wanted => Some((*step, text)),
-                _ => None,
-            });
-            let all: Vec<(u64, &String)> = of_prompt.collect();
-            let name = match runs.len() {
-                1 => String::new(),
-                _ => format!("{}, ", run.name),
-            };
-            let texts = evenly(all.len(), MOST_TEXTS).into_iter().map(|place| {
-                let (step, text) = all[place];
-                (format!("{name}step {}", with_commas(step)), text.clone())
-            });
-            let texts: Vec<(String, String)> = texts.collect();
-            if !texts.is_empty() {
-                blocks.push(Block::Samples(Samples {
-                    prompt: wanted.to_owned(),
-                    texts,
-                }));
-            }
-        }
-    }
-    blocks
+    let most = match runs.len() {
+        1 => MOST_TEXTS,
+        _ => MOST_TEXTS / 2,
+    };
+    let of_prompt = prompts.into_iter().map(|wanted| {
+        let rows = runs
+            .iter()
+            .map(|run| texts(run, wanted, most, runs.len() > 1));
+        Block::Samples(Samples {
+            prompt: wanted.to_owned(),
+            rows: rows.filter(|texts| !texts.is_empty()).collect(),
+        })
+    });
+    of_prompt.collect()
+}
+
+/// What a run wrote for a prompt, evenly over time.
+fn texts(run: &RunFacts, wanted: &str, most: usize, is_named: bool) -> Vec<(String, String)> {
+    let of_prompt = run.samples.iter().filter_map(|metric| match metric {
+        Metric::Sample { step, prompt, text } if prompt == wanted => Some((*step, text)),
+        _ => None,
+    });
+    let all: Vec<(u64, &String)> = of_prompt.collect();
+    let chosen = evenly(all.len(), most).into_iter().map(|place| {
+        let (step, text) = all[place];
+        let step = format!("step {}", with_commas(step));
+        let heading = match is_named {
+            true => format!("{}, {step}", run.name),
+            false => step,
+        };
+        (heading, text.clone())
+    });
+    chosen.collect()
 }
 
 /// What differs between several runs, key by key.

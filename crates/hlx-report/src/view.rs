@@ -1,3 +1,5 @@
 //! x
+/// x
 pub struct View;
+/// x
 pub struct Message;

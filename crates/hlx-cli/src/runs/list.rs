@@ -96,7 +96,7 @@ fn row(one: &Listed) -> Option<[String; 8]> {
         Some(planned) => format!("{}/{}", with_commas(*step), with_commas(*planned)),
         None => with_commas(*step),
     };
-    let loss = |loss: &Option<f64>| loss.map_or("-".to_owned(), number);
+    let written_loss = |loss: &Option<f64>| loss.map_or("-".to_owned(), number);
     let device = device.as_deref().unwrap_or("an unknown device");
     // The minute is enough in a line.
     let written_at = one.written.as_deref().unwrap_or("-");
@@ -104,17 +104,13 @@ fn row(one: &Listed) -> Option<[String; 8]> {
     Some([
         one.name.clone(),
         steps,
-        loss(loss_of(&one.run)),
-        loss(held_out),
+        written_loss(loss),
+        written_loss(held_out),
         state.name().to_owned(),
         written(one.bytes),
         written_at,
         format!("{task}; {device}"),
     ])
-}
-
-fn loss_of(run: &Option<ListedRun>) -> &Option<f64> {
-    run.as_ref().map_or(&None, |run| &run.loss)
 }
 
 /// The rows in columns: words to the left, numbers to the right.
