@@ -30,6 +30,13 @@ impl Interrupt {
         Ok(Self(arrived))
     }
 
+    /// Does what a signal does: the first call ends the run after its step, a later one the program at once.
+    pub fn request(&self) {
+        if self.0.swap(true, Ordering::SeqCst) {
+            exit_now(STATUS.into());
+        }
+    }
+
     /// Whether a signal has arrived.
     pub fn has_arrived(&self) -> bool {
         self.0.load(Ordering::SeqCst)
@@ -68,6 +75,7 @@ fn catch_into(arrived: &Arc<AtomicBool>) -> Result<()> {
 
 /// Ends the process without exit handlers, and without what is still to be written.
 pub fn exit_now(status: i32) -> ! {
+    crate::terminal::give_back();
     #[cfg(unix)]
     signal_hook::low_level::exit(status);
     #[cfg(not(unix))]

@@ -12,6 +12,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+use crate::terminal::{self, Stderr};
 use crate::{loading, print};
 
 /// The variable that selects what is logged.
@@ -20,6 +21,7 @@ const FILTER: &str = "RUST_LOG";
 /// Starts the log; what `RUST_LOG` selects, else warnings and errors, and what the server says.
 pub fn start() {
     std::panic::set_hook(Box::new(|panic| {
+        terminal::give_back();
         print::on_stderr(&format!("{panic}\n"));
         let trace = Backtrace::capture();
         if trace.status() == BacktraceStatus::Captured {
@@ -43,7 +45,7 @@ pub fn start() {
     });
     let lines = tracing_subscriber::fmt::layer()
         .fmt_fields(fields.delimited(" "))
-        .with_writer(io::stderr)
+        .with_writer(|| Stderr)
         .with_ansi(io::stderr().is_terminal())
         // Standard error that is closed is not a reason to panic.
         .log_internal_errors(false)

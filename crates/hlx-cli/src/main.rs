@@ -33,8 +33,10 @@ mod screen;
 mod serve;
 mod shell;
 mod store;
+mod terminal;
 mod tokenizer;
 mod train;
+mod tui;
 mod usage;
 mod verify;
 mod weights;
@@ -95,6 +97,8 @@ enum Verb {
     Report(runs::report::Arguments),
     /// Find the first difference of two runs: configuration, step, tensor.
     Compare(runs::compare::Arguments),
+    /// Watch a run that another process trains.
+    Watch(runs::watch::Arguments),
     /// List the runs below a folder.
     List(runs::list::Arguments),
     /// List the devices, their limits and what the start-up probe found.
@@ -159,6 +163,7 @@ fn main() -> ExitCode {
         Verb::Plot(arguments) => plot::run(&arguments),
         Verb::Report(arguments) => runs::report::run(&arguments),
         Verb::Compare(arguments) => return runs::compare::run(&arguments),
+        Verb::Watch(arguments) => runs::watch::run(&arguments),
         Verb::List(arguments) => runs::list::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Demo(arguments) => demo::run(&arguments),

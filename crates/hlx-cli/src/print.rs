@@ -11,6 +11,8 @@ use anyhow::Result;
 use hlx_core::{PrintableStream, printable_lines};
 use hlx_train::ranks::one_line;
 
+use crate::terminal::Stderr;
+
 /// Prints a line on standard output, as `println!` does, and returns what fails.
 macro_rules! say {
     ($($argument:tt)*) => {
@@ -162,5 +164,5 @@ pub fn on_stderr(lines: &str) {
 
 /// As [`on_stderr`], of lines that are printable, or have colours of the program's own.
 pub fn on_stderr_as_is(lines: &str) {
-    let _ = io::stderr().write_all(lines.as_bytes());
+    let _ = Stderr.write_all(lines.as_bytes());
 }

@@ -1,20 +1,24 @@
 //! What `hlx train` shows of a run while it goes on: its beginning, a line a log period, a bar on a terminal.
 
+use std::cell::RefCell;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
 use hlx_core::{Device, why_no_gpu};
+use hlx_report::View;
+use hlx_report::text::{duration, name_of, with_commas};
 use hlx_train::config::Format;
 use hlx_train::curve::LossUnit;
 use hlx_train::metric_line::metric_line;
-use hlx_train::run::{Metric, RankPlace};
+use hlx_train::run::{Metric, RankPlace, read_metrics};
 use hlx_train::train::{Observer, RunMemory, Trainer, written};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::interrupt::Interrupt;
 use crate::print::{self, say};
+use crate::tui::Tui;
 
 /// The progress of the run on the screen: a bar on a terminal, lines everywhere. A run continues without
 /// standard output: its metrics are in its folder, too.
@@ -27,6 +31,10 @@ pub struct Screen {
     /// What the run predicts.
     unit: LossUnit,
     steps_left: u64,
+    /// The view that fills the terminal.
+    tui: Option<Tui>,
+    /// Lines that are printed when the terminal is given back.
+    held: RefCell<Vec<String>>,
 }
 
 impl Screen {
@@ -53,7 +61,36 @@ impl Screen {
             unprinted: None,
             unit: LossUnit::of(trainer.config().data.format),
             steps_left: trainer.total_steps().saturating_sub(trainer.step()),
+            tui: None,
+            held: RefCell::default(),
         })
+    }
+
+    /// Fills the terminal with the run's view; plain lines follow where there is none, and a line says so.
+    pub fn fill(&mut self, trainer: &Trainer) {
+        if !std::io::stdout().is_terminal() {
+            tracing::warn!("--tui: standard output is no terminal: plain lines");
+            return;
+        }
+        let folder = trainer.folder();
+        let parameters = with_commas(trainer.weights().n_elements() as u64);
+        let mut view = View::new(name_of(folder.path()), self.unit.name());
+        view.subtitle = format!("{parameters} parameters on {}", trainer.device().info());
+        "training".clone_into(&mut view.state);
+        view.memory = Some(trainer.memory().clone());
+        if trainer.step() > 0
+            && let Ok(metrics) = read_metrics(&folder.metrics_path())
+        {
+            metrics.iter().for_each(|metric| view.metric(metric));
+        }
+        view.progress(trainer.step(), Some(trainer.total_steps()));
+        match Tui::new(view, &self.interrupt) {
+            Ok(tui) => {
+                self.bar.set_draw_target(ProgressDrawTarget::hidden());
+                self.tui = Some(tui);
+            }
+            Err(error) => tracing::warn!("--tui: {error:#}: plain lines"),
+        }
     }
 
     /// Says what is about to run.
@@ -85,7 +122,10 @@ impl Screen {
             device.arithmetic(),
             why_cpu(device)
         ))?;
-        self.line(&format!("model    {} parameters", with_commas(parameters)))?;
+        self.line(&format!(
+            "model    {} parameters",
+            with_commas(parameters as u64)
+        ))?;
         let held_out = if n_eval > 0 {
             format!(", {n_eval} held out")
         } else {
@@ -111,14 +151,28 @@ impl Screen {
         ))
     }
 
-    /// Takes the bar away.
-    pub fn finish(&self) {
+    /// Takes the bar or the view away, and prints what was held back meanwhile.
+    pub fn finish(&mut self) -> Result<()> {
         self.bar.finish_and_clear();
+        if let Some(mut tui) = self.tui.take() {
+            tui.end();
+        }
+        for line in self.held.take() {
+            let printed = say!("{line}");
+            self.note(printed)?;
+        }
+        Ok(())
     }
 
-    /// Prints a line above the bar.
+    /// Prints a line above the bar; while a view fills the terminal, afterwards.
     pub fn line(&self, text: &str) -> Result<()> {
-        self.bar.suspend(|| say!("{text}"))
+        match self.tui {
+            Some(_) => {
+                self.held.borrow_mut().push(text.to_owned());
+                Ok(())
+            }
+            None => self.bar.suspend(|| say!("{text}")),
+        }
     }
 
     /// Notes the first error of a standard output that is full, which the program ends with, and forgets that
@@ -138,9 +192,15 @@ impl Observer for Screen {
     fn step(&mut self, step: u64, total_steps: u64) {
         self.bar.set_position(step);
         self.steps_left = total_steps.saturating_sub(step);
+        if let Some(tui) = &self.tui {
+            tui.view().progress(step, Some(total_steps));
+        }
     }
 
     fn pace(&mut self, ms_per_step: f64) {
+        if let Some(tui) = &self.tui {
+            return tui.view().pace(ms_per_step);
+        }
         let left = Duration::from_secs_f64(ms_per_step * 1e-3 * self.steps_left as f64);
         let text = match self.json {
             true => serde_json::json!({
@@ -150,7 +210,7 @@ impl Observer for Screen {
             .to_string(),
             false => format!(
                 "time     about {} for the {} steps left ({ms_per_step:.1} ms a step, evaluations left out)",
-                time_text(left),
+                duration(left),
                 self.steps_left
             ),
         };
@@ -159,6 +219,9 @@ impl Observer for Screen {
     }
 
     fn metric(&mut self, metric: &Metric) {
+        if let Some(tui) = &self.tui {
+            return tui.view().metric(metric);
+        }
         let text = if self.json {
             serde_json::to_string(metric).unwrap_or_default()
         } else {
@@ -175,6 +238,12 @@ impl Observer for Screen {
 
     fn checkpoint(&mut self, step: u64, folder: &Path) {
         tracing::info!(step, folder = %folder.display(), "checkpoint");
+        if let Some(tui) = &self.tui {
+            tui.view().message(&format!(
+                "checkpoint of step {step} in {}",
+                folder.display()
+            ));
+        }
     }
 }
 
@@ -193,29 +262,4 @@ fn memory_text(memory: &RunMemory) -> String {
         written(memory.state_bytes),
         written(memory.pass_bytes)
     )
-}
-
-/// 3323392 as 3,323,392.
-fn with_commas(number: usize) -> String {
-    let digits = number.to_string();
-    let groups: Vec<&str> = digits
-        .as_bytes()
-        .rchunks(3)
-        .rev()
-        .map(|group| std::str::from_utf8(group).unwrap_or_default())
-        .collect();
-    groups.join(",")
-}
-
-/// A time as it is read: `45 s`, `12 min`, `3 h 20 min`.
-fn time_text(time: Duration) -> String {
-    let seconds = time.as_secs_f64();
-    let minutes = (seconds / 60.0).round() as u64;
-    match seconds {
-        ..1.0 => "1 s".to_owned(),
-        ..100.0 => format!("{seconds:.0} s"),
-        ..7200.0 => format!("{minutes} min"),
-        ..172_800.0 => format!("{} h {} min", minutes / 60, minutes % 60),
-        _ => format!("{:.1} days", seconds / 86_400.0),
-    }
 }

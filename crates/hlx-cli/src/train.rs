@@ -54,6 +54,10 @@ pub struct Arguments {
     /// Print JSON lines instead of text.
     #[arg(long)]
     json: bool,
+    /// Fill the terminal with the run's curves, time left, memory, last sample and messages; plain lines where
+    /// standard output is no terminal.
+    #[arg(long, conflicts_with = "json")]
+    tui: bool,
     /// Measure every launch: print time, bytes, operations and share of the device's peak by
     /// kernel at the end, and write a trace for Perfetto; profile.json in the run folder if no
     /// file is named.
@@ -167,11 +171,16 @@ impl Arguments {
             });
         }
         let mut screen = Screen::new(self.json, &trainer)?;
+        if self.tui {
+            screen.fill(&trainer);
+        }
         let head = screen.head(&trainer);
         screen.note(head)?;
-        let outcome = trainer.run(&mut screen)?;
+        let ran = trainer.run(&mut screen);
+        // The terminal is given back before anything else is printed on it.
+        screen.finish()?;
+        let outcome = ran?;
         group.leave()?;
-        screen.finish();
         let timing = timer.map(RunTimer::end).transpose()?;
         match &outcome.not_finite {
             _ if outcome.interrupted => {
@@ -243,6 +252,9 @@ impl Arguments {
         }
         if let Some(devices) = &self.devices {
             words.extend(["--devices".to_owned(), devices.clone()]);
+        }
+        if self.tui {
+            words.push("--tui".to_owned());
         }
         if self.share_devices {
             words.push("--share-devices".to_owned());

@@ -41,7 +41,7 @@ impl RunState {
 
 impl RunState {
     /// What a run that stands so is doing.
-    pub(crate) fn of(standing: &Standing) -> Self {
+    pub fn of(standing: &Standing) -> Self {
         match (&standing.holder, standing.has_ended) {
             (Some(_), _) => Self::Running,
             (None, true) => Self::Finished,

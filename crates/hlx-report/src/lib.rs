@@ -11,6 +11,7 @@ pub mod compare;
 pub mod document;
 mod facts;
 mod figures;
+mod follow;
 pub mod list;
 mod markdown;
 mod page;
@@ -22,5 +23,6 @@ mod thin;
 mod view;
 
 pub use facts::{ChainFacts, RunFacts, RunState, planned_steps};
+pub use follow::{Follower, News};
 pub use report::Report;
-pub use view::{Message, View};
+pub use view::View;

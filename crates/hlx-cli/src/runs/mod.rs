@@ -3,3 +3,4 @@
 pub mod compare;
 pub mod list;
 pub mod report;
+pub mod watch;
