@@ -84,6 +84,7 @@ impl Screen {
             metrics.iter().for_each(|metric| view.metric(metric));
         }
         view.progress(trainer.step(), Some(trainer.total_steps()));
+        self.bar.finish_and_clear();
         match Tui::new(view, &self.interrupt) {
             Ok(tui) => {
                 self.bar.set_draw_target(ProgressDrawTarget::hidden());

@@ -16,9 +16,8 @@ use crate::terminal::{Filled, is_taken, take_messages};
 const TICK: Duration = Duration::from_millis(150);
 
 const KEYS: &str = "q ends the run after its step";
-const QUESTION: &str =
-    "end the run after this step, with a checkpoint that --resume goes on from?  y yes  n no";
-const STOPPING: &str = "ends after this step; Ctrl-C again ends at once, without a checkpoint";
+const QUESTION: &str = "end after this step, with a checkpoint?  y / n";
+const STOPPING: &str = "ends after this step; Ctrl-C ends at once, without a checkpoint";
 
 /// The view of a run that trains in this process.
 pub struct Tui {

@@ -134,8 +134,6 @@ struct Needs<'a> {
     /// The samples of the batch with the longest rows.
     samples: Vec<usize>,
     epoch: u64,
-    /// What the device holds before the first step, without the sums of several passes.
-    bare_bytes: u64,
     /// The gradients of all parameters.
     gradient_bytes: u64,
 }
@@ -146,22 +144,21 @@ struct Needs<'a> {
 /// A sample that cannot be read; what the device reports.
 pub(super) fn run_memory(engine: &Engine, epoch: u64) -> Result<RunMemory> {
     let (device, config) = (&engine.device, &engine.config);
-    let gradient_bytes = 4 * engine.weights().all_gradients()?.len() as u64;
-    let held = device.held_bytes();
-    let sums = sums_bytes(&engine.plan, gradient_bytes);
     let needs = Needs {
         engine,
         samples: longest(engine),
         epoch,
-        bare_bytes: held.saturating_sub(sums),
-        gradient_bytes,
+        gradient_bytes: 4 * engine.weights().all_gradients()?.len() as u64,
     };
     let recompute = config.train.recomputes();
+    let pass_bytes = needs.pass_bytes(&engine.plan, recompute)?;
+    // What a first recording of the device allocates for itself is in it, too.
+    let held = device.held_bytes();
     let mut run = RunMemory {
         device: device.info().name.clone(),
         device_bytes: device.budget_bytes(),
         state_bytes: held,
-        pass_bytes: needs.pass_bytes(&engine.plan, recompute)?,
+        pass_bytes,
         micro_batch_size: engine.plan.micro_batch_size,
         smaller: Vec::new(),
     };
@@ -172,7 +169,7 @@ pub(super) fn run_memory(engine: &Engine, epoch: u64) -> Result<RunMemory> {
 }
 
 impl Needs<'_> {
-    /// What the largest pass of a plan takes beside what the device holds already.
+    /// What the largest pass of a plan, and its sums, take beside what the device holds already.
     fn pass_bytes(&self, plan: &MicroBatchPlan, recompute: Option<Recompute>) -> Result<u64> {
         let engine = self.engine;
         let batch = self.batch(plan.micro_batch_size)?;
@@ -185,7 +182,9 @@ impl Needs<'_> {
         let found = engine
             .passes
             .measure(task, optimizer, rows, pass, recompute)?;
-        let own = found.in_use_bytes + 8 * elements(rows) as u64;
+        let sums = |plan| sums_bytes(plan, self.gradient_bytes);
+        let more_sums = sums(plan).saturating_sub(sums(&engine.plan));
+        let own = found.in_use_bytes + 8 * elements(rows) as u64 + more_sums;
         let pool = engine.device.memory();
         let free = pool.held_bytes.saturating_sub(pool.in_use_bytes);
         Ok(found.held_bytes - found.in_use_bytes + own.saturating_sub(free))
@@ -215,9 +214,7 @@ impl Needs<'_> {
                     continue;
                 }
                 let plan = MicroBatchPlan::of(&self.engine.shards, size)?;
-                let total = self.bare_bytes
-                    + sums_bytes(&plan, self.gradient_bytes)
-                    + self.pass_bytes(&plan, recompute)?;
+                let total = run.state_bytes + self.pass_bytes(&plan, recompute)?;
                 let found = SmallerRun {
                     micro_batch_size: size,
                     recompute: recompute.is_some(),
