@@ -9,7 +9,8 @@ use anyhow::Result;
 use hlx_train::config::{Config, Format, ModelKind};
 use hlx_train::curve::LossUnit;
 use hlx_train::run::{
-    Chain, Checkpoint, Digests, EvalSplit, Manifest, Metric, RunFolder, Standing, read_metrics,
+    ChainSummary, Checkpoint, Digests, EvalSplit, Manifest, Metric, RunFolder, Standing,
+    read_metrics,
 };
 use hlx_train::verify::Verdict;
 use serde::Serialize;
@@ -253,18 +254,14 @@ fn read_chain(folder: &RunFolder) -> Result<Option<ChainFacts>> {
     if !path.exists() {
         return Ok(None);
     }
-    let chain = Chain::read(&path)?;
-    let (first, last) = (chain.records().first(), chain.records().last());
-    let (Some(first), Some(last)) = (first, last) else {
-        return Ok(None);
-    };
+    let chain = ChainSummary::read(&path)?;
     Ok(Some(ChainFacts {
-        links: chain.records().len() as u64,
-        first_step: first.record.step,
-        head_step: last.record.step,
-        head: last.digest.clone(),
-        specification: chain.origin().ok().map(|origin| origin.specification),
-        is_torn: chain.is_torn(),
+        links: chain.links,
+        first_step: chain.first_step,
+        head_step: chain.head_step,
+        head: chain.head,
+        specification: Some(chain.origin.specification),
+        is_torn: chain.is_torn,
     }))
 }
 

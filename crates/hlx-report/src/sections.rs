@@ -141,7 +141,8 @@ fn verified(run: &RunFacts) -> String {
     match run.verdicts.last() {
         None => "not noted yet".to_owned(),
         Some(verdict) if !verdict.equal => format!("differs, at step {}", verdict_step(verdict)),
-        Some(verdict) => format!("equal, steps {} to {}", verdict.from, verdict.to),
+        Some(verdict) if verdict.from == 0 => format!("equal to step {}", verdict.to),
+        Some(verdict) => format!("equal, {} to {}", verdict.from, verdict.to),
     }
 }
 

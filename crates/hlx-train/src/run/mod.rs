@@ -31,7 +31,8 @@ mod state;
 mod tensorboard;
 
 pub use chain::{
-    Bits, CHAIN_FILE, Chain, ChainFile, ChainRecord, Origin, ProvedRecord, tensor_digits,
+    Bits, CHAIN_FILE, Chain, ChainFile, ChainRecord, ChainSummary, Origin, ProvedRecord,
+    tensor_digits,
 };
 pub use checkpoint::{Checkpoint, Digests, Retention, checkpoint_folder};
 pub(crate) use checkpoint::{DIGESTS_FILE, joined, newest_with_finite_parameters};
