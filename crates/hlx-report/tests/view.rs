@@ -109,8 +109,8 @@ fn views_are_what_they_were() {
 #[test]
 fn every_size_can_be_drawn() {
     let view = view();
-    for width in (1..=40).chain([79, 80, 81, 300]) {
-        for height in (1..=40).chain([100]) {
+    for width in (1..=12).chain([29, 59, 60, 61, 80, 200]) {
+        for height in (1..=24).chain([33, 34, 60]) {
             let found = drawn(&view, width, height);
             assert_eq!(found.lines().count(), usize::from(height));
             assert!(!found.contains('\u{1b}') && !found.contains('\u{7}'));
