@@ -13,7 +13,7 @@ __all__ = ["Forward", "curves", "finite", "flat", "library"]
 #: Keys of a metric that are no curve.
 _NO_CURVES = {"kind", "step", "split", "n_bytes", "n_tokens", "n_images"}
 #: Curves of the time, apart from those of the training.
-_OF_TIME = {"ms_per_step", "tokens_per_second", "images_per_second", "share_of_peak"}
+_OF_TIME = {"ms_per_step", "tokens_per_second", "images_per_second", "share_of_peak", "memory_bytes"}
 
 
 def library(callback: str, name: str, package: str) -> Any:

@@ -73,7 +73,13 @@ fn metrics(place: &Scratch, run: &str) -> Vec<serde_json::Value> {
     let line = |line: &str| {
         let mut line: serde_json::Value = serde_json::from_str(line).expect("JSON");
         let keys = line.as_object_mut().expect("an object");
-        let measured = ["ms_per_step", "per_second", "share_of_peak", "exchange"];
+        let measured = [
+            "ms_per_step",
+            "per_second",
+            "share_of_peak",
+            "exchange",
+            "memory_bytes",
+        ];
         keys.retain(|key, _| !measured.iter().any(|end| key.ends_with(end)));
         line
     };
