@@ -240,7 +240,7 @@ impl Writer {
 }
 
 /// Every option of the program that names a file or a folder, and whether it is written.
-const OPTIONS: [(&str, bool); 35] = [
+const OPTIONS: [(&str, bool); 37] = [
     ("bench-serve --api-key", false),
     ("chat --adapter", false),
     ("contract pipeline --out", true),
@@ -248,6 +248,7 @@ const OPTIONS: [(&str, bool); 35] = [
     ("data ascii-pairs --out", true),
     ("data prepare --chat-template", false),
     ("data prepare --out", true),
+    ("doctor --report", true),
     ("eval --adapter", false),
     ("eval --data", false),
     ("eval --misread", true),
@@ -266,6 +267,7 @@ const OPTIONS: [(&str, bool); 35] = [
     ("plot --out", true),
     ("quantize --calibrate", false),
     ("quantize --measure", false),
+    ("report --out", true),
     ("serve --adapter", false),
     ("serve --api-keys", false),
     ("serve --chat-template", false),
@@ -362,6 +364,7 @@ fn writers(handle: &str) -> Vec<Writer> {
             &["objects/objects/OBJECT"],
         ),
         new("data ascii-pairs --out", "data ascii-pairs --count 3", &[]),
+        new("doctor --report", "doctor", &[]),
         new(
             "eval --misread",
             "eval images",
@@ -384,6 +387,11 @@ fn writers(handle: &str) -> Vec<Writer> {
             "plot --out",
             "plot run",
             &["run/metrics.jsonl", "run/checkpoints/step-000001/state.bin"],
+        ),
+        new(
+            "report --out",
+            "report run",
+            &["run/metrics.jsonl", "run/chain.jsonl"],
         ),
         new("store get --out", &get, &["objects/objects/OBJECT"]),
         new(
