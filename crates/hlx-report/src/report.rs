@@ -1,14 +1,13 @@
 //! A report of one or several runs, as one HTML file and as Markdown.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use anyhow::{Result, ensure};
 
 use crate::document::Document;
 use crate::facts::RunFacts;
 use crate::sections::{key_figures, sections};
-use crate::text::{moment, with_commas};
+use crate::text::with_commas;
 use crate::{markdown, page};
 
 /// The facts of the runs of a report, and how they are laid out.
@@ -65,7 +64,7 @@ impl Report {
     ///
     /// # Errors
     /// The serialiser's message; it is not expected to fail.
-    pub fn to_json(&self, html: &Path, markdown: &Path) -> Result<serde_json::Value> {
+    pub fn to_json(&self, html: &Path, markdown: Option<&Path>) -> Result<serde_json::Value> {
         Ok(serde_json::json!({
             "kind": "report", "version": 1, "html": html, "markdown": markdown, "runs": self.runs,
         }))
@@ -121,10 +120,10 @@ fn document(runs: &[RunFacts], title: Option<&str>) -> Document {
             _ => Vec::new(),
         },
         sections: sections(runs),
+        // Without a time: the same folders give the same bytes.
         footer: format!(
-            "Written by hlx {} report, {}, from the runs' folders alone.",
-            env!("CARGO_PKG_VERSION"),
-            moment(SystemTime::now())
+            "Written by hlx report {}, from the runs' folders alone.",
+            env!("CARGO_PKG_VERSION")
         ),
     }
 }

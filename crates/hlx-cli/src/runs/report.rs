@@ -1,5 +1,6 @@
 //! `hlx report`: one or several runs as one HTML file, and the same as Markdown.
 
+use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
@@ -37,9 +38,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     );
     let inputs = files_of(&arguments.runs);
     let html = output(&arguments.out, &inputs)?;
-    let markdown = match html.is_stdout() {
-        true => None,
-        false => Some(output(&markdown_path, &inputs)?),
+    // Beside a device or a pipe lies nothing.
+    let is_beside = fs::metadata(&arguments.out).map_or(true, |found| found.is_file());
+    let markdown = match is_beside && !html.is_stdout() {
+        true => Some(output(&markdown_path, &inputs)?),
+        false => None,
     };
     let report = Report::read(&arguments.runs, arguments.title.as_deref())?;
     for fault in &report.document.faults {
@@ -47,16 +50,20 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let written = html.write(report.html().as_bytes());
     written.with_context(|| arguments.out.display().to_string())?;
-    let Some(markdown) = markdown else {
-        return Ok(());
-    };
-    let written = markdown.write(report.markdown().as_bytes());
-    written.with_context(|| markdown_path.display().to_string())?;
+    if let Some(markdown) = &markdown {
+        let written = markdown.write(report.markdown().as_bytes());
+        written.with_context(|| markdown_path.display().to_string())?;
+    }
+    let markdown_path = markdown.map(|_| markdown_path);
     match arguments.json {
-        true => say!("{}", report.to_json(&arguments.out, &markdown_path)?),
+        _ if html.is_stdout() => Ok(()),
+        true => say!(
+            "{}",
+            report.to_json(&arguments.out, markdown_path.as_deref())?
+        ),
         false => {
             say!("{}", arguments.out.display())?;
-            say!("{}", markdown_path.display())
+            markdown_path.map_or(Ok(()), |path| say!("{}", path.display()))
         }
     }
 }
