@@ -4,8 +4,11 @@
 
 use anyhow::{Context as _, Result};
 use hlx_core::{Arithmetic, Device};
+use hlx_gguf::{Recipe, RecipeModel};
 use hlx_kernels::product::blocks::{BLOCK_FORMATS, BlockFormat, BlockRows};
 use hlx_kernels::product::{End, Matrices, Operand, Role, multiply};
+
+use hlx_nn::{CausalConfig, NnError, Parameter};
 
 use crate::maker::Maker;
 use crate::measure::Ready;
@@ -34,6 +37,66 @@ pub struct Arguments {
     /// Seconds a measurement.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.2)]
     seconds: f64,
+}
+
+/// A matrix of a model's shape in the blocks that a recipe gives it, of values within 0.06.
+///
+/// # Errors
+/// A matrix that has no blocks in the recipe, and what the device reports.
+pub fn of_parameter(
+    device: &Device,
+    config: &CausalConfig,
+    recipe: Recipe,
+    parameter: &Parameter,
+) -> Result<Option<BlockRows>, NnError> {
+    let model = RecipeModel {
+        n_layers: config.n_layers,
+        tied: config.tied_output,
+    };
+    let name = name_in_files(parameter.name());
+    let kind = recipe.kind_of(&name, parameter.shape(), model);
+    let (Some(format), &[n, k]) = (BlockFormat::named(kind.name()), parameter.shape()) else {
+        return Ok(None);
+    };
+    let [(least, most), (_, scale)] = [kind.range(), kind.scale_range()];
+    let span = i32::from(most) - i32::from(least) + 1;
+    let size = f32::from(least.unsigned_abs().max(most.unsigned_abs())) * f32::from(scale);
+    let (d, min) = (0.0625 / size.log2().ceil().exp2(), kind.largest_min());
+    let rows = BlockRows::new(device, format, [n, k], |row, at, block| {
+        let mut word =
+            (row as u32).wrapping_mul(0x9e37_79b9) ^ (at as u32).wrapping_mul(0x85eb_ca6b);
+        for q in &mut block.q[..format.block] {
+            word = word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let level = i32::from(least) + (word >> 16) as i32 % span;
+            *q = match format.bits_of(level as i8) {
+                Some(_) => level as i8,
+                None => 0,
+            };
+        }
+        (block.scales, block.mins) = ([scale; 16], [min.unwrap_or(0); 16]);
+        // As much below zero as above.
+        let middle = d * f32::from(most) * f32::from(scale) / 2.0;
+        (block.d, block.dmin) = (d, min.map_or(0.0, |min| middle / f32::from(min)));
+        block.dmin = half_of(block.dmin);
+    })?;
+    Ok(Some(rows))
+}
+
+/// Rounded towards zero to the bits of an f16, for a number that is normal in it.
+fn half_of(x: f32) -> f32 {
+    f32::from_bits(x.to_bits() & !0x1fff)
+}
+
+/// A parameter's name as GGUF files have it, as far as recipes read it.
+fn name_in_files(name: &str) -> String {
+    match name {
+        "model.embed_tokens.weight" => return "token_embd.weight".to_owned(),
+        "lm_head.weight" => return "output.weight".to_owned(),
+        _ => {}
+    }
+    let name = name.replace("model.layers.", "blk.");
+    let name = name.replace("self_attn.v_proj", "attn_v");
+    name.replace("mlp.down_proj", "ffn_down")
 }
 
 /// Measures, and prints a line per format and number of rows.

@@ -1,4 +1,4 @@
-//! `hlx-bench decode`: a step of generation of a model shaped like Qwen3-0.6B, and the floor that the
+//! `hlx-bench decode`: a step of generation of a model shaped like Qwen3-0.6B or a Llama, and the floor that the
 //! arithmetic sets it.
 //!
 //! A step appends a token to each row and computes its logits, after a given number of cached tokens: `TokenStep`, as
@@ -15,14 +15,19 @@
 //! Two lines have the download too: of the logits, and of the likeliest token alone. The last one is the time to
 //! the first token: from the ids of the whole prompt on the host to the logits after it.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_core::{Arithmetic, Device, Graph, TimingReport};
+use hlx_gguf::Recipe;
 use hlx_kernels::product::{MatMul, matmul};
 use hlx_kernels::reduce::column_sum;
-use hlx_nn::{CausalConfig, CausalLm, CausalModel, InferenceModel, KvCache, TokenStep};
+use hlx_nn::{
+    CausalConfig, CausalLm, CausalModel, InferenceModel, KvCache, Parameter, ParameterBuilder,
+    TokenStep,
+};
 use hlx_proof::peak::measure;
 
+use crate::blocks;
 use crate::maker::Maker;
 use crate::measure::{Ready, in_a_row, keeping_unread};
 use crate::profile::profile_text;
@@ -34,7 +39,11 @@ pub struct Arguments {
     /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: String,
-    /// How weights are stored: bf16, f16 or f32.
+    /// The model's shape.
+    #[arg(long, value_enum, default_value_t = ModelShape::Qwen3)]
+    shape: ModelShape,
+    /// How weights are stored: bf16, f16 or f32; or in blocks, as `hlx quantize --to` names them, such as q4_k_m. Their
+    /// arithmetic is integer.
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     dtype: String,
     /// What products are computed in: portable or integer. The floor of integer is that of its bytes, as sums are free.
@@ -46,8 +55,8 @@ pub struct Arguments {
     /// Tokens in the cache.
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=32_768))]
     tokens: u32,
-    /// Layers; the model has 28.
-    #[arg(long, value_name = "N", default_value_t = 28, value_parser = clap::value_parser!(u32).range(1..=28))]
+    /// Layers, where they are fewer than the model's.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=32))]
     layers: u32,
     /// Seconds a measurement.
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
@@ -55,6 +64,66 @@ pub struct Arguments {
     /// A small model, to see that everything works.
     #[arg(long)]
     quick: bool,
+}
+
+/// The shapes by name.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum ModelShape {
+    /// Qwen3-0.6B.
+    Qwen3,
+    /// Llama 3.2 1B.
+    #[value(name = "llama-1b")]
+    Llama1B,
+    /// Llama 3.1 8B.
+    #[value(name = "llama-8b")]
+    Llama8B,
+}
+
+impl ModelShape {
+    fn config(self) -> Result<CausalConfig> {
+        let llama = || CausalConfig::preset("llama3").context("no preset of Llama 3");
+        match self {
+            Self::Qwen3 => qwen3(),
+            Self::Llama1B => llama(),
+            Self::Llama8B => Ok(CausalConfig {
+                width: 4096,
+                n_layers: 32,
+                head_width: 128,
+                feed_forward_width: 14_336,
+                tied_output: false,
+                ..llama()?
+            }),
+        }
+    }
+}
+
+/// How weights are stored.
+#[derive(Clone, Copy)]
+enum Storage {
+    Floats(DType),
+    Blocks(Recipe),
+}
+
+impl Storage {
+    fn named(name: &str) -> Result<Self> {
+        Ok(match name {
+            "bf16" => Self::Floats(DType::BF16),
+            "f16" => Self::Floats(DType::F16),
+            "f32" => Self::Floats(DType::F32),
+            other => Self::Blocks(Recipe::named(other).with_context(|| {
+                let recipes = Recipe::ALL.map(Recipe::name).join(", ");
+                format!("--dtype is {other}, expected bf16, f16, f32, {recipes}")
+            })?),
+        })
+    }
+
+    /// The type of what is not in blocks.
+    fn dtype(self) -> DType {
+        match self {
+            Self::Floats(dtype) => dtype,
+            Self::Blocks(_) => DType::F32,
+        }
+    }
 }
 
 /// What is generated after the prompt.
@@ -82,7 +151,7 @@ impl Shape {
         };
         let mut config = match arguments.quick {
             true => quick()?,
-            false => qwen3()?,
+            false => arguments.shape.config()?,
         };
         config.n_layers = config.n_layers.min(arguments.layers as usize);
         config.max_positions = tokens;
@@ -148,9 +217,19 @@ struct Generation {
 }
 
 impl Generation {
-    fn new(device: &Device, shape: Shape, dtype: DType) -> Result<Self> {
-        let model = InferenceModel::zeroed(device, dtype, |b| CausalLm::new(b, &shape.config))?;
+    fn new(device: &Device, shape: Shape, storage: Storage) -> Result<Self> {
+        let declare = |b: &mut ParameterBuilder| CausalLm::new(b, &shape.config);
+        let blocks = |parameter: &Parameter| match storage {
+            Storage::Floats(_) => Ok(None),
+            Storage::Blocks(recipe) => {
+                blocks::of_parameter(device, &shape.config, recipe, parameter)
+            }
+        };
+        let model = InferenceModel::with_blocks(device, storage.dtype(), declare, blocks)?;
         for parameter in model.parameters() {
+            if parameter.tensor()?.is_of_blocks() {
+                continue;
+            }
             let values = Maker(device).values(parameter.n_elements())?;
             // Small enough that activations stay ordinary numbers.
             let values = Tensor::from_buffer(device, values, parameter.shape())?.mul(0.05)?;
@@ -283,7 +362,11 @@ impl Generation {
             x.linear(&of_layer("mlp.up_proj")?, None)?;
             x = gate.linear_add(&of_layer("mlp.down_proj")?, None, &x)?;
         }
-        x.linear(&weight("model.embed_tokens.weight")?, None)?;
+        let output = match config.tied_output {
+            true => "model.embed_tokens.weight",
+            false => "lm_head.weight",
+        };
+        x.linear(&weight(output)?, None)?;
         Ok(())
     }
 }
@@ -332,39 +415,39 @@ fn launch_us(device: &Device, seconds: f64) -> Result<f64> {
 /// # Errors
 /// An unknown type; what the device reports.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let dtype = match arguments.dtype.as_str() {
-        "bf16" => DType::BF16,
-        "f16" => DType::F16,
-        "f32" => DType::F32,
-        other => bail!("--dtype is {other}, expected bf16, f16 or f32"),
+    let storage = Storage::named(&arguments.dtype)?;
+    let (dtype, arithmetic) = match storage {
+        Storage::Floats(dtype) => (dtype, arguments.arithmetic),
+        Storage::Blocks(_) => (DType::F32, Arithmetic::Integer),
     };
-    let device = Device::open_from_env(&arguments.device)?.with_arithmetic(arguments.arithmetic);
+    let device = Device::open_from_env(&arguments.device)?.with_arithmetic(arithmetic);
     let (shape, seconds) = (Shape::of(arguments)?, arguments.seconds);
     let peak = measure(&device)?;
     let (term, launch) = (
         term_ns(&device, seconds, dtype)?,
         launch_us(&device, seconds)?,
     );
-    let generation = Generation::new(&device, shape.clone(), dtype)?;
+    let generation = Generation::new(&device, shape.clone(), storage)?;
     say!("{}, {}", device.info(), device.info().driver);
     say!(
-        "{} layers, {} MB of weights in {dtype}, {} rows, {} tokens in the cache, {}",
+        "{} layers, {} MB of weights in {}, {} rows, {} tokens in the cache, {}",
         shape.config.n_layers,
         generation.model.n_bytes() / 1_000_000,
+        arguments.dtype,
         shape.rows,
         shape.tokens,
-        arguments.arithmetic
+        arithmetic
     );
     let chains_ms = shape.chained() as f64 * term * 1e-6;
     let launches_ms = shape.launches() as f64 * launch * 1e-3;
-    let weights = match arguments.arithmetic {
-        Arithmetic::Portable => generation.model.n_bytes(),
+    let weights = match (arithmetic, storage) {
         // A byte each, once they are prepared.
-        Arithmetic::Integer => generation.model.n_bytes() / dtype.size(),
+        (Arithmetic::Integer, Storage::Floats(dtype)) => generation.model.n_bytes() / dtype.size(),
+        _ => generation.model.n_bytes(),
     };
     let bytes = (weights + shape.cached_bytes()) as f64;
     let bytes_ms = bytes / peak.bytes * 1e3;
-    let floor = match arguments.arithmetic {
+    let floor = match arithmetic {
         Arithmetic::Portable => (chains_ms + launches_ms).max(bytes_ms),
         Arithmetic::Integer => bytes_ms,
     };
@@ -433,7 +516,7 @@ pub fn small_logits(device: &Device, dtype: DType) -> Result<Vec<f32>> {
         rows: 1,
         tokens: QUICK_TOKENS,
     };
-    let generation = Generation::new(device, shape, dtype)?;
+    let generation = Generation::new(device, shape, Storage::Floats(dtype))?;
     no_grad(|| generation.products())?;
     let (mut cache, mut step) = (generation.cache()?, TokenStep::new(&*generation.model));
     Ok(step.logits(&[1], &mut cache)?.to_vec::<f32>()?)

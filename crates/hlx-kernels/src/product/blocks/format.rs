@@ -169,7 +169,7 @@ impl BlockFormat {
     }
 
     /// The bits of an integer; none for one that the format does not have.
-    pub(super) fn bits_of(&self, q: i8) -> Option<u32> {
+    pub fn bits_of(&self, q: i8) -> Option<u32> {
         if self.levels == Levels::E2M1 {
             // Zero has two; the first is taken.
             return E2M1
