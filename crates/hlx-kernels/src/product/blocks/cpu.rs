@@ -4,6 +4,10 @@
 mod lanes;
 mod sums;
 #[cfg(target_arch = "x86_64")]
+#[expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "all are in methods that are inlined into kernels compiled for their instructions"
+)]
 mod x86;
 
 use std::ops::Range;

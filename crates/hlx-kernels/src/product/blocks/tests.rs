@@ -31,7 +31,7 @@ impl Stream {
 
 /// A block with any integers, scales and minima that the format can have: some of them all at their limits.
 pub(super) fn any_block(format: &BlockFormat, row: usize, at: usize) -> Block {
-    let mut stream = Stream(0x9e37_79b9_7f4a_7c15 ^ ((row as u64) << 32 | at as u64 + 1));
+    let mut stream = Stream(0x9e37_79b9_7f4a_7c15 ^ (((row as u64) << 32) | (at as u64 + 1)));
     stream.next();
     let extreme = stream.below(4) == 0;
     let sign = stream.below(2) == 1;
@@ -228,7 +228,7 @@ fn values_of_rows_are_those_of_the_formula() {
 
 #[test]
 fn what_a_format_cannot_have_is_named() -> Result<()> {
-    let device = Device::open("cpu")?;
+    let device = hlx_core::testing::cpu()?;
     let message = |name: &str, k: usize, change: fn(&mut Block)| {
         let format = BlockFormat::named(name).expect("a format");
         let made = BlockRows::new(&device, format, [1, k], |_, _, block| change(block));

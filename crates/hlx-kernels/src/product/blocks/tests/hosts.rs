@@ -7,7 +7,7 @@ use super::*;
 
 #[test]
 fn all_instructions_have_the_same_bits() -> Result<()> {
-    let device = Device::open("cpu")?;
+    let device = hlx_core::testing::cpu()?;
     for format in &BLOCK_FORMATS {
         let [m, n, k] = [7, 35, 4096 + 2 * format.block];
         let x = device.buffer_of(&awkward(1, m, k))?;
