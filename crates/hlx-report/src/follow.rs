@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+use hlx_core::files;
 use hlx_train::run::{Metric, RunFolder};
 
 /// What has come since the last look.
@@ -48,7 +49,7 @@ impl Follower {
     /// # Errors
     /// The file and the system's message.
     pub fn look(&mut self) -> Result<News> {
-        let mut file = match File::open(&self.path) {
+        let mut file = match files::open(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(News::default()),
             opened => opened.with_context(|| self.path.display().to_string())?,
         };

@@ -48,7 +48,9 @@
         tip.appendChild(row);
       });
       var around = svg.parentNode.getBoundingClientRect(), left = event.clientX - around.left + 14;
-      if (left + tip.offsetWidth > around.width) { left = Math.max(4, event.clientX - around.left - tip.offsetWidth - 14); }
+      if (left + tip.offsetWidth > around.width) {
+        left = Math.max(4, event.clientX - around.left - tip.offsetWidth - 14);
+      }
       tip.style.left = left + "px";
       tip.style.top = box.top - around.top + 8 + "px";
     });

@@ -202,7 +202,11 @@ fn evaluations(runs: &[RunFacts]) -> Option<Section> {
     without_empty(&mut table);
     let mut blocks = Vec::new();
     if runs.len() > 1 && n > 0 {
-        blocks.push(Block::Text("Losses over what is held out, or over the training corpus of a run that holds nothing out.".to_owned()));
+        blocks.push(Block::Text(
+            "Losses over what is held out, or over the training corpus of a run that holds \
+             nothing out."
+                .to_owned(),
+        ));
     }
     if n > MOST_EVALUATIONS {
         let n = with_commas(n as u64);
@@ -499,9 +503,9 @@ fn chains(runs: &[RunFacts]) -> Vec<Block> {
             table.rows.iter_mut().for_each(|row| _ = row.remove(0));
         }
     }
-    let explained = "A record of the chain has the digests of all parameters and of the optimizer's state after a step, \
-                     and the loss and gradient norm of every step before it. hlx verify computes the steps again and \
-                     compares; what it has found is noted in the run's folder.";
+    let explained = "A record of the chain has the digests of all parameters and of the optimizer's state after a \
+                     step, and the loss and gradient norm of every step before it. hlx verify computes the steps \
+                     again and compares; what it has found is noted in the run's folder.";
     let mut blocks = vec![Block::Text(explained.to_owned()), Block::Table(table)];
     match verdicts.rows.is_empty() {
         true => blocks.push(Block::Text(
