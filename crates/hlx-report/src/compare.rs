@@ -135,7 +135,7 @@ pub struct ElementDifference {
 /// A path that is no run folder, a damaged chain, and chains without a step in common; a run is named.
 pub fn compare(paths: [&Path; 2]) -> Result<Comparison> {
     let folders = both(paths, RunFolder::open)?;
-    let chains = both(paths, |path| read_chain(path))?;
+    let chains = both(paths, read_chain)?;
     let configuration = configuration(&folders)?;
     let origins = [chains[0].origin()?, chains[1].origin()?];
     let common = common(&chains);
@@ -298,12 +298,8 @@ fn add_tensors(
     };
     difference.state_step = Some(*step);
     if let Some(found) = of_checkpoints(folders, *step)? {
-        return Ok(add_difference(
-            difference,
-            Source::Checkpoints,
-            &found[0],
-            &found[1],
-        ));
+        add_difference(difference, Source::Checkpoints, &found[0], &found[1]);
+        return Ok(());
     }
     difference.source = Some(Source::Records);
     difference.n_tensors = ours.tensors.len().max(theirs.tensors.len()) as u64;

@@ -1,5 +1,6 @@
 //! The runs below a folder, one line each.
 
+use std::cmp::Reverse;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -106,8 +107,8 @@ pub fn list(folder: &Path, order: Order) -> Result<Vec<Listed>> {
     };
     match order {
         Order::Name => {}
-        Order::Time => listed.sort_by(|a, b| b.time.cmp(&a.time)),
-        Order::Size => listed.sort_by(|a, b| b.bytes.cmp(&a.bytes)),
+        Order::Time => listed.sort_by_key(|one| Reverse(one.time)),
+        Order::Size => listed.sort_by_key(|one| Reverse(one.bytes)),
         Order::Loss => listed.sort_by(|a, b| {
             let (a, b) = (loss(a), loss(b));
             a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))

@@ -304,10 +304,10 @@ fn without_empty(table: &mut Table) {
 fn samples(runs: &[RunFacts]) -> Vec<Block> {
     let mut prompts: Vec<&str> = Vec::new();
     for metric in runs.iter().flat_map(|run| &run.samples) {
-        if let Metric::Sample { prompt, .. } = metric {
-            if !prompts.contains(&prompt.as_str()) {
-                prompts.push(prompt);
-            }
+        if let Metric::Sample { prompt, .. } = metric
+            && !prompts.contains(&prompt.as_str())
+        {
+            prompts.push(prompt);
         }
     }
     let most = match runs.len() {

@@ -135,9 +135,9 @@ impl View {
     pub fn draw(&self, frame: &mut Frame<'_>) {
         let area = frame.area();
         let (sample, messages) = match area.height {
-            ..14 => (0, 0),
-            ..22 => (0, 4),
-            ..34 => (6, 4),
+            0..14 => (0, 0),
+            14..22 => (0, 4),
+            22..34 => (6, 4),
             height => (height / 4, 6),
         };
         let rows = [
