@@ -68,6 +68,7 @@ pub const NO_OPERATIONS: [(&str, &[&str]); 6] = [
         "make a tensor of given values or types",
         &[
             "from_slice",
+            "from_blocks",
             "from_buffer",
             "parameter",
             "zeros",
@@ -92,6 +93,7 @@ pub const NO_OPERATIONS: [(&str, &[&str]); 6] = [
         "say what a tensor is, or read its words",
         &[
             "device",
+            "is_of_blocks",
             "layout",
             "samples",
             "shape",
