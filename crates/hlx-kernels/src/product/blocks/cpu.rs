@@ -271,7 +271,7 @@ multiversion! {
         chain: &[f32; PANEL],
         of_row: [f32; 2],
         is_added: bool,
-        results: &mut [f32; PANEL],
+        results: &mut [f32],
     ) {
         for (result, c) in results.iter_mut().zip(chain) {
             let v = arith::pos0(A::mul(A::mul(*c, of_row[0]), of_row[1]));

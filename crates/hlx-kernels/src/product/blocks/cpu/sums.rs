@@ -58,6 +58,7 @@ macro_rules! kernels_of {
         ]
     };
 }
+#[cfg(target_arch = "x86_64")]
 pub(super) use kernels_of;
 
 /// What this processor has at the level in use, the slowest first.
