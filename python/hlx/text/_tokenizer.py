@@ -49,8 +49,8 @@ class Tokenizer:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
-        """Reads a `tokenizer.json`, or that of a folder, with the settings and chat templates beside it; or that of a GGUF
-        file's metadata.
+        """Reads a `tokenizer.json`, or that of a folder, with the settings and chat templates beside it; or that of
+        a GGUF file's metadata.
 
         `tokenizer_config.json`, `special_tokens_map.json` and the files of chat templates count as in `transformers`.
         Raises ValueError for a file that cannot be read, or is no tokenizer.

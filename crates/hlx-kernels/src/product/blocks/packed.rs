@@ -12,7 +12,7 @@ const NAME: &str = "block_rows";
 /// A block's integers and floats; those past the format's numbers do not count.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
-    /// The integers q, with their signs. Of [`Levels::E2M1`] the doubled values.
+    /// The integers q, with their signs. Of [E2M1](super::Levels::E2M1) the doubled values.
     pub q: [i8; 256],
     /// The scales of the groups.
     pub scales: [i8; 16],
