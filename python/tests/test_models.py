@@ -509,7 +509,7 @@ REFUSED: list[tuple[Refused, type[Exception], str]] = [
         "make an optimizer for each",
     ),
     (lambda m, t: setattr(m, "tokenizer", 3), hlx.errors.TypeError, "expected hlx.text.Tokenizer"),
-    (lambda m, t: hlx.load_model(t / "nowhere"), hlx.errors.ValueError, "holds neither a run nor a model"),
+    (lambda m, t: hlx.load_model(t / "nowhere"), hlx.errors.ValueError, "is no run folder .*and no model's folder"),
     (lambda m, t: hlx.load_model(t, arithmetic="fast"), hlx.errors.ValueError, "arithmetic"),
     (lambda m, t: hlx.load_model(t, dtype=hlx.float64), hlx.errors.Error, "float64"),
     (lambda m, t: hlx.models.CausalLM({}), hlx.errors.ValueError, "missing field `vocabulary`"),
