@@ -7,7 +7,6 @@ use hlx_core::{Arithmetic, Device};
 use hlx_gguf::{Recipe, RecipeModel};
 use hlx_kernels::product::blocks::{BLOCK_FORMATS, BlockFormat, BlockRows};
 use hlx_kernels::product::{End, Matrices, Operand, Role, multiply};
-
 use hlx_nn::{CausalConfig, NnError, Parameter};
 
 use crate::maker::Maker;
@@ -76,8 +75,8 @@ pub fn of_parameter(
         (block.scales, block.mins) = ([scale; 16], [min.unwrap_or(0); 16]);
         // As much below zero as above.
         let middle = d * f32::from(most) * f32::from(scale) / 2.0;
-        (block.d, block.dmin) = (d, min.map_or(0.0, |min| middle / f32::from(min)));
-        block.dmin = half_of(block.dmin);
+        let dmin = min.map_or(0.0, |min| half_of(middle / f32::from(min)));
+        (block.d, block.dmin) = (d, dmin);
     })?;
     Ok(Some(rows))
 }

@@ -416,9 +416,10 @@ fn launch_us(device: &Device, seconds: f64) -> Result<f64> {
 /// An unknown type; what the device reports.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let storage = Storage::named(&arguments.dtype)?;
-    let (dtype, arithmetic) = match storage {
-        Storage::Floats(dtype) => (dtype, arguments.arithmetic),
-        Storage::Blocks(_) => (DType::F32, Arithmetic::Integer),
+    let dtype = storage.dtype();
+    let arithmetic = match storage {
+        Storage::Floats(_) => arguments.arithmetic,
+        Storage::Blocks(_) => Arithmetic::Integer,
     };
     let device = Device::open_from_env(&arguments.device)?.with_arithmetic(arithmetic);
     let (shape, seconds) = (Shape::of(arguments)?, arguments.seconds);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{self, step};
-use crate::dist::{self, PROGRAMS, SYSTEMS, Tools, version};
+use crate::dist::{self, SYSTEMS, Tools, version};
 use crate::listing::{List, add_data};
 use crate::packer::packer;
 use crate::{Outcome, files, sha256};
@@ -164,13 +164,7 @@ fn archived(
     epoch: u64,
 ) -> Result<(), String> {
     let mut list = List::default();
-    for program in PROGRAMS {
-        list.add(
-            "755",
-            &format!("usr/bin/{program}"),
-            &programs.join(program),
-        );
-    }
+    list.add_programs("usr/bin/", "", programs);
     list.add(
         "755",
         "usr/bin/hlx-benchmark",

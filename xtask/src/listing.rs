@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crate::dist::PROGRAMS;
 use crate::files;
 
 /// The files of an archive: mode, name, and where the bytes are.
@@ -14,6 +15,14 @@ impl List {
     pub fn add(&mut self, mode: &str, name: &str, source: &Path) {
         // Writing to a string does not fail.
         let _ = writeln!(self.0, "{mode}\t{name}\t{}", source.display());
+    }
+
+    /// Adds a folder's programs, whose names end in a suffix, below `prefix`.
+    pub fn add_programs(&mut self, prefix: &str, suffix: &str, folder: &Path) {
+        for program in PROGRAMS {
+            let file = format!("{program}{suffix}");
+            self.add("755", &format!("{prefix}{file}"), &folder.join(&file));
+        }
     }
 
     /// Writes the list.

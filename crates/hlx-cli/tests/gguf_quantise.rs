@@ -83,7 +83,7 @@ fn importance_is_the_mean_of_squares_of_what_a_matrix_multiplies() {
     ] {
         let model = open(name);
         let found = Importance::measure(&model, &tokens, 16).expect("measured");
-        // All matrices have one, but for embeddings, positions and routers.
+        // All matrices have one, except embeddings, positions and routers.
         let file = Gguf::open(&place.join(name)).expect("a file");
         let model_of_file = hlx_gguf::GgufModel::new(file).expect("a model");
         for (tensor, stored) in model_of_file.places() {

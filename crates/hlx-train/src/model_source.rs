@@ -92,6 +92,17 @@ impl ModelSource {
         TextModel::with_companions(from, model, tokenizer, false)
     }
 
+    /// Opens the model to write texts with: its settings of generation are checked before its weights are read.
+    fn text_to_write(
+        &self,
+        device: &Device,
+        opening: Opening<'_>,
+        wanted: &Wanted,
+    ) -> Result<TextModel> {
+        self.check_settings(wanted)?;
+        self.text_model(device, opening)
+    }
+
     /// Opens the model with a tokenizer if it has one.
     ///
     /// # Errors
@@ -149,8 +160,7 @@ impl TextSource {
         if source.is_of_bytes() {
             return source.text_source(device, opening);
         }
-        source.check_settings(wanted)?;
-        let text = source.text_model(device, opening)?;
+        let text = source.text_to_write(device, opening, wanted)?;
         text.warn_of_pairs();
         Ok(Self::Tokens(Arc::new(text)))
     }
@@ -175,9 +185,7 @@ impl TextModel {
         opening: Opening<'_>,
         wanted: &Wanted,
     ) -> Result<Self> {
-        let source = ModelSource::at(path)?;
-        source.check_settings(wanted)?;
-        source.text_model(device, opening)
+        ModelSource::at(path)?.text_to_write(device, opening, wanted)
     }
 
     /// A model that was read, with what goes with it; of pairs if it answers inputs that its tokenizer's separator ends.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::deb::{self, Made};
-use crate::dist::{PROGRAMS, System};
+use crate::dist::System;
 use crate::listing::{List, add_data, file_name};
 use crate::packer::packer;
 use crate::{command, files};
@@ -39,10 +39,7 @@ pub fn pack(
         sbom.arg("--out").arg(out.join(format!("{name}.cdx.json"))),
     )?;
     let mut list = List::default();
-    for program in PROGRAMS {
-        let file = format!("{program}{}", system.suffix);
-        list.add("755", &format!("{name}/bin/{file}"), &programs.join(file));
-    }
+    list.add_programs(&format!("{name}/bin/"), system.suffix, programs);
     for file in ["LICENSE-MIT", "LICENSE-APACHE", "README.md", "CHANGELOG.md"] {
         list.add("644", &format!("{name}/{file}"), &root.join(file));
     }

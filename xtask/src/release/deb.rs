@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::dist::PROGRAMS;
 use crate::listing::{List, add_data, file_name};
 use crate::packer::packer;
 use crate::{command, files};
@@ -30,13 +29,7 @@ pub fn pack(
     epoch: u64,
 ) -> Result<(), String> {
     let mut list = List::default();
-    for program in PROGRAMS {
-        list.add(
-            "755",
-            &format!("usr/bin/{program}"),
-            &programs.join(program),
-        );
-    }
+    list.add_programs("usr/bin/", "", programs);
     add_data(&mut list, root, "usr/share/hlx/")?;
     for page in &made.manual {
         let name = format!("{}.gz", file_name(page));

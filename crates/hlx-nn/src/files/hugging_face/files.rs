@@ -286,18 +286,23 @@ impl Entry {
         if let Some(reason) = non_finite(name, self.dtype, &bytes) {
             return Err(NnError::file(&self.path, reason));
         }
-        let halves = bytes.as_chunks::<2>().0.iter();
-        Ok(match self.dtype {
-            Dtype::F16 => halves
-                .map(|&two| f16::from_le_bytes(two).to_f32())
-                .collect(),
-            Dtype::BF16 => halves
-                .map(|&two| bf16::from_le_bytes(two).to_f32())
-                .collect(),
-            _ => {
-                let words = bytes.as_chunks::<4>().0.iter();
-                words.map(|&word| f32::from_le_bytes(word)).collect()
-            }
-        })
+        Ok(floats(self.dtype, &bytes))
+    }
+}
+
+/// Floats of 16 or 32 bits as f32.
+pub(super) fn floats(dtype: Dtype, bytes: &[u8]) -> Vec<f32> {
+    let halves = bytes.as_chunks::<2>().0.iter();
+    match dtype {
+        Dtype::F16 => halves
+            .map(|&two| f16::from_le_bytes(two).to_f32())
+            .collect(),
+        Dtype::BF16 => halves
+            .map(|&two| bf16::from_le_bytes(two).to_f32())
+            .collect(),
+        _ => {
+            let words = bytes.as_chunks::<4>().0.iter();
+            words.map(|&word| f32::from_le_bytes(word)).collect()
+        }
     }
 }

@@ -205,16 +205,18 @@ pub fn import_in_blocks(device: &Device, path: &Path) -> Result<InferenceModel<C
         if !in_blocks(place) {
             return Ok(None);
         }
-        match part_of(&*tensors, shape, place)? {
-            Arriving::Floats(_) => Ok(None),
-            Arriving::Blocks(matrix) => {
-                blocks::packed(device, tensors.path(), &place.name, &matrix).map(Some)
-            }
-        }
+        let Arriving::Blocks(matrix) = part_of(&*tensors, shape, place)? else {
+            return Ok(None);
+        };
+        blocks::packed(device, tensors.path(), &place.name, &matrix).map(Some)
     })?;
     tracing::trace!(target: LOADING, done = total, total);
     let others = model.parameters().iter().zip(&places);
-    let others = others.filter(|(_, place)| !in_blocks(place));
+    let has_floats = |parameter: &Parameter| {
+        let tensor = parameter.tensor();
+        tensor.is_ok_and(|tensor| !tensor.is_of_blocks())
+    };
+    let others = others.filter(|(parameter, _)| has_floats(parameter));
     let (parameters, places): (Vec<_>, Vec<_>) =
         others.map(|(a, b)| (a.clone(), b.clone())).unzip();
     read_parameters(&*tensors, &parameters, &places, |parameter, arriving| {

@@ -17,9 +17,8 @@
 use safetensors::tensor::Dtype;
 use serde::Deserialize;
 
-use super::super::files::TensorFiles;
+use super::super::files::{TensorFiles, floats};
 use super::super::source::TensorSource;
-use super::packed::floats;
 use super::{Part, flushed, product};
 use crate::Result;
 use crate::error::NnError;

@@ -11,10 +11,9 @@
 //! the lowest 4 bits count. AWQ has eight outputs of one input in a word, those of the even places before those of the odd
 //! ones, in `qweight[i, o / 8]` and in `qzeros[g, o / 8]`; groups are of consecutive inputs.
 
-use half::{bf16, f16};
 use safetensors::tensor::Dtype;
 
-use super::super::files::TensorFiles;
+use super::super::files::{TensorFiles, floats};
 use super::super::source::TensorSource;
 use super::{Part, product};
 use crate::Result;
@@ -196,21 +195,4 @@ impl Packed {
 fn wrong(files: &TensorFiles, name: &str, shape: &[usize], expected: &str) -> NnError {
     let reason = format!("{name} has shape {shape:?}, expected {expected}");
     NnError::file(files.path(), reason)
-}
-
-/// Floats of 16 or 32 bits as f32.
-pub(super) fn floats(dtype: Dtype, bytes: &[u8]) -> Vec<f32> {
-    let halves = bytes.as_chunks::<2>().0.iter();
-    match dtype {
-        Dtype::F16 => halves
-            .map(|&two| f16::from_le_bytes(two).to_f32())
-            .collect(),
-        Dtype::BF16 => halves
-            .map(|&two| bf16::from_le_bytes(two).to_f32())
-            .collect(),
-        _ => {
-            let words = bytes.as_chunks::<4>().0.iter();
-            words.map(|&word| f32::from_le_bytes(word)).collect()
-        }
-    }
 }
