@@ -5,8 +5,12 @@
 
 layout(constant_id = 1) const uint GROUPED = 0u;  // 0: all elements have the row push.row
 
+#ifndef HLX_MORE_PUSH
+#define HLX_MORE_PUSH
+#endif
 layout(push_constant) uniform Push {
     uint count, row, rows;
+    HLX_MORE_PUSH
 } push;
 
 layout(set = 0, binding = 1) readonly restrict buffer HyperWords { float hyper[]; };

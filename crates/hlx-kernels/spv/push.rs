@@ -210,6 +210,7 @@ mod optimizer {
     rmsprop_centered_momentum, rmsprop_momentum, sgd, sgd_momentum {
         count: u32, row: u32, rows: u32
     }
+    adamw_8bit { count: u32, row: u32, rows: u32, first_block: u32, params_base: u32, state_base: u32 }
     clip_factor { max_norm: f32 }
     combine { count: u32, scalar: f32 }
     guarded_factor { max_norm: f32, runs: u32, run: u32, stride: u32 }

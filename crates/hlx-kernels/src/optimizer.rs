@@ -13,6 +13,7 @@
 //! | RMSprop | `g = fma(lambda, p, g)`; `s = fma((1 - alpha) g, g, alpha s)`; `r = s`, or centered `mean = fma(1 - alpha, g - mean, mean)`, `r = max(fma(-mean, mean, s), 0)`; `d = g / (sqrt r + eps)`; with momentum `m = fma(mu, m, d)`, `d = m`; `p = fma(-lr, d, p)` |
 //! | Lion | `u = sign(fma(1 - beta1, g - m, m))`; `m = fma(1 - beta2, g - m, m)`; `p = fma(-lr, u, (1 - lr lambda) p)` |
 //! | Muon | [`muon`] |
+//! | AdamW in 8 bits | [`eight_bit`] |
 //! | average | `e = fma(1 - beta1, p - e, e)` |
 //!
 //! The numbers of the step ([`Hyper`], a row per group of parameters) and the clip factor lie in
@@ -20,6 +21,7 @@
 //! factor ([`guarded_factor`]) skips a step: it writes nothing. One launch
 //! updates parameters of several groups: a table names the row of each block of 64 elements.
 
+pub mod eight_bit;
 mod formulas;
 mod frame;
 mod hyper;

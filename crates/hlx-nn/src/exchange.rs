@@ -1,8 +1,9 @@
 //! What stands between the gradient tree and the update where several processes share a batch.
 
-use hlx_core::Buffer;
+use hlx_core::{Buffer, align_words};
 
-use crate::{Result, Weights};
+use crate::error::NnError;
+use crate::{Optimizer, OwnLayout, Result, Weights, state_spans};
 
 /// The exchange between the processes (ranks) that train one model.
 ///
@@ -75,18 +76,78 @@ impl Exchange for Alone {
 pub fn gather_state(
     exchange: &dyn Exchange,
     weights: &Weights,
-    buffers: &[(&'static str, &Buffer)],
+    optimizer: &dyn Optimizer,
 ) -> Result<Vec<(&'static str, Buffer)>> {
-    let whole = |&(name, buffer): &(&'static str, &Buffer)| {
-        if weights.updates_all() {
-            return Ok((name, buffer.clone()));
-        }
+    let buffers = optimizer.buffers().into_iter();
+    let whole = |(name, buffer)| {
+        let layout = optimizer.layout(name);
+        Ok((name, gather_buffer(exchange, weights, layout, buffer)?))
+    };
+    buffers.map(whole).collect()
+}
+
+/// As [`gather_state`], of one buffer with its layout.
+///
+/// # Errors
+/// As [`Exchange::reduce`].
+pub fn gather_buffer(
+    exchange: &dyn Exchange,
+    weights: &Weights,
+    layout: Option<&OwnLayout>,
+    buffer: &Buffer,
+) -> Result<Buffer> {
+    let device = weights.device();
+    if weights.updates_all() {
+        return Ok(buffer.clone());
+    }
+    let Some(layout) = layout else {
         let flat = weights.zeros_like()?;
         if !buffer.is_empty() {
-            weights.device().copy(buffer, &weights.updated_of(&flat)?)?;
+            device.copy(buffer, &weights.updated_of(&flat)?)?;
         }
         exchange.gather(weights, &flat)?;
-        Ok((name, flat))
+        return Ok(flat);
     };
-    buffers.iter().map(whole).collect()
+    // What a rank gives: where its part begins and ends, then its words.
+    let updated = weights.updated();
+    let bounds = [updated.start, updated.end].map(|word| word as u64);
+    let mut words: Vec<u32> = bounds
+        .into_iter()
+        .flat_map(|word| [word as u32, (word >> 32) as u32])
+        .collect();
+    if !buffer.is_empty() {
+        words.extend(device.download_words(buffer)?);
+    }
+    let all = exchange.gather_words(&words)?;
+    let places = state_spans(Some(layout), weights, "", 0..weights.n_words());
+    let n_words = places
+        .last()
+        .map_or(0, |last| last.at + align_words(last.len));
+    let mut whole = vec![0_u32; n_words];
+    for (rank, words) in all.iter().enumerate() {
+        let (bounds, words) = words.split_at_checked(4).unwrap_or_default();
+        let bound =
+            |at: usize| Some((*bounds.get(at)? as usize) | (*bounds.get(at + 1)? as usize) << 32);
+        let mut of_rank = || {
+            let range = bound(0)?..bound(2)?;
+            let pieces = state_spans(Some(layout), weights, "", range);
+            for (piece, place) in pieces
+                .iter()
+                .zip(&places)
+                .filter(|(piece, _)| piece.len > 0)
+            {
+                let piece_words = words.get(piece.at..piece.at + piece.len)?;
+                whole[place.at + piece.first..][..piece.len].copy_from_slice(piece_words);
+            }
+            Some(())
+        };
+        if of_rank().is_none() {
+            let reason = format!(
+                "rank {rank} gave {} words of the optimizer's state",
+                words.len()
+            );
+            return Err(NnError::mismatch("optimizer state", reason));
+        }
+    }
+    Ok(device.buffer_of::<u32>(&whole)?)
 }

@@ -49,7 +49,7 @@ pub use decoder::{
 };
 pub use deferred_norms::DeferredNorms;
 pub use error::NnError;
-pub use exchange::{Alone, Exchange, gather_state};
+pub use exchange::{Alone, Exchange, gather_buffer, gather_state};
 pub use files::{
     Arriving, CONFIG_FILE, GGUF_FILE, LOADING, MODEL_FILE, ModelConfig, NamedTensor,
     PEFT_CONFIG_FILE, PEFT_FILE, TensorSource, export_hugging_face, gguf_of, has_blocks,
@@ -77,14 +77,14 @@ pub use models::{
 };
 pub use module::Module;
 pub use optimizer::{
-    AVERAGE, Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Averaged, Common,
-    FlatOptimizer, Lion, LionConfig, Muon, MuonAdjust, MuonConfig, NewtonSchulz, Optimizer,
-    OptimizerState, ParameterGroup, RMSprop, RMSpropConfig, SGD, SGDConfig, StateTensor,
-    UpdateRule, Watched, clip_grad_norm_, clip_grad_value_,
+    AVERAGE, Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamW8bit, AdamWConfig, Averaged,
+    Common, FlatOptimizer, Lion, LionConfig, Muon, MuonAdjust, MuonConfig, NewtonSchulz, Optimizer,
+    OptimizerState, OwnLayout, ParameterGroup, RMSprop, RMSpropConfig, SGD, SGDConfig, StateSpan,
+    StateTensor, UpdateRule, Watched, clip_grad_norm_, clip_grad_value_, state_spans,
 };
 pub use parameters::{
     InferenceModel, ModelBuffer, Parameter, ParameterBuilder, ParameterSet, ParameterUse, Part,
-    Parts, PreparedWeights, Weights, WeightsSnapshot, check_finite,
+    Parts, PreparedWeights, Undivided, Weights, WeightsSnapshot, check_finite,
 };
 pub use schedule::{DecayShape, OneCycle, Plateau, PlateauConfig, PlateauState, Schedule};
 pub use shard_plan::ShardPlan;

@@ -23,7 +23,7 @@ pub(crate) use self::files::{as_f32, format_error};
 pub use self::finite::check_finite;
 pub(crate) use self::finite::non_finite;
 pub use self::inference::InferenceModel;
-pub use self::parts::{Part, Parts};
+pub use self::parts::{Part, Parts, Undivided};
 pub use self::prepared::PreparedWeights;
 pub use self::set::ParameterSet;
 pub(crate) use self::set::matches;

@@ -5,9 +5,9 @@
 //! and every tensor's are those of [`hlx_kernels::tree_digest`].
 
 use hlx_core::Buffer;
-use hlx_kernels::tree_digest::{DigestKind, ListDigest, PendingDigests, TreeDigester};
+use hlx_kernels::tree_digest::{DigestKind, ListDigest, PendingDigests, TensorSpan, TreeDigester};
 
-use crate::{Optimizer, Result, Weights};
+use crate::{Optimizer, Result, StateSpan, Weights, state_spans};
 
 /// The digests of a state, tensor by tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,15 @@ pub struct StateDigester {
     n_of_model: usize,
 }
 
+/// A whole tensor of a state.
+fn tensor_span(state: StateSpan) -> TensorSpan {
+    TensorSpan {
+        name: state.name,
+        shape: state.shape,
+        offset: state.at,
+    }
+}
+
 impl StateDigester {
     /// Prepares the digests: 3 small buffers on the device with an optimizer of 2 moments.
     ///
@@ -57,7 +66,11 @@ impl StateDigester {
         }
         let n_of_model = spans.len();
         let names = optimizer.buffers().into_iter().map(|(name, _)| name);
-        spans.extend(names.map(|name| weights.spans(&format!("{name}/"))));
+        spans.extend(names.map(|name| {
+            let all = 0..weights.n_words();
+            let state = state_spans(optimizer.layout(name), weights, name, all).into_iter();
+            state.map(tensor_span).collect()
+        }));
         let digesters = spans
             .into_iter()
             .map(|spans| TreeDigester::new(weights.device(), DigestKind::F32, spans))

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hlx_autograd::Tensor;
 use hlx_nn::{
-    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, CausalLm, Common, Init, Lion,
+    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamW8bit, AdamWConfig, CausalLm, Common, Init, Lion,
     LionConfig, Model, Muon, MuonAdjust, MuonConfig, NnError, Optimizer, OptimizerState,
-    ParameterBuilder, ParameterGroup, RMSprop, RMSpropConfig, SGD, SGDConfig, StateTensor, Weights,
+    ParameterBuilder, ParameterGroup, RMSprop, RMSpropConfig, SGD, SGDConfig, StateTensor, Weights, state_spans,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -180,6 +180,7 @@ optimizers! {
     SGD SGDConfig 0.0 { momentum: 0.0, dampening: 0.0, nesterov: false };
     Adam AdamConfig 0.0 { betas: [0.9, 0.999], eps: 1e-8 };
     AdamW AdamWConfig 0.01 { betas: [0.9, 0.999], eps: 1e-8 };
+    AdamW8bit AdamWConfig 0.01 { betas: [0.9, 0.999], eps: 1e-8 };
     Adagrad AdagradConfig 0.0 { lr_decay: 0.0, initial_accumulator_value: 0.0, eps: 1e-10 };
     RMSprop RMSpropConfig 0.0 { alpha: 0.99, eps: 1e-8, momentum: 0.0, centered: false };
     Lion LionConfig 0.0 { betas: [0.9, 0.99] };
@@ -233,14 +234,14 @@ fn unfit(x: &Tensor, first: &Tensor) -> Option<&'static str> {
 fn zeros_beside(saved: &[StateTensor], inner: &Inner) -> Vec<StateTensor> {
     let named: HashSet<&str> = saved.iter().map(|one| one.name.as_str()).collect();
     let mut left = Vec::new();
-    for (buffer, _) in inner.optimizer.get().buffers() {
-        for parameter in inner.weights.parameters() {
-            let name = format!("{buffer}/{}", parameter.name());
-            if !named.contains(name.as_str()) {
+    let (optimizer, weights) = (inner.optimizer.get(), &inner.weights);
+    for (buffer, _) in optimizer.buffers() {
+        for span in state_spans(optimizer.layout(buffer), weights, buffer, weights.updated()) {
+            if !named.contains(span.name.as_str()) {
                 left.push(StateTensor {
-                    name,
-                    shape: parameter.shape().to_vec(),
-                    values: vec![0.0; parameter.n_elements()],
+                    values: vec![0.0; span.shape.iter().product()],
+                    name: span.name,
+                    shape: span.shape,
                 });
             }
         }
@@ -475,7 +476,7 @@ impl PyOptimizer {
     /// The state's tensors by name, such as `mean/weight`, on the CPU.
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (state, own) = self.run(py, |inner| {
-            let state = inner.optimizer.get().state(&inner.weights)?;
+            let state = inner.optimizer.get().float_state(&inner.weights)?;
             let parameters = inner
                 .places
                 .iter()

@@ -12,11 +12,23 @@ tensor([0.1250, 0.2500])
 
 from hlx.optim import lr_scheduler, optimizer
 from hlx.optim._adagrad import Adagrad
-from hlx.optim._adam import Adam, AdamW
+from hlx.optim._adam import Adam, AdamW, AdamW8bit
 from hlx.optim._lion import Lion
 from hlx.optim._muon import Muon
 from hlx.optim._rmsprop import RMSprop
 from hlx.optim._sgd import SGD
 from hlx.optim.optimizer import Optimizer
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Lion", "Muon", "Optimizer", "RMSprop", "lr_scheduler", "optimizer"]
+__all__ = [
+    "SGD",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "AdamW8bit",
+    "Lion",
+    "Muon",
+    "Optimizer",
+    "RMSprop",
+    "lr_scheduler",
+    "optimizer",
+]

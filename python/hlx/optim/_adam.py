@@ -1,4 +1,4 @@
-"""Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019)."""
+"""Adam (Kingma and Ba 2015), AdamW (Loshchilov and Hutter 2019), and AdamW with 8-bit moments (Dettmers et al. 2021)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Adam(NativeOptimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         _checks.refuse(self._name, amsgrad=amsgrad, maximize=maximize, differentiable=differentiable)
-        if decoupled_weight_decay:
+        if decoupled_weight_decay and self._kind == "Adam":
             self._kind = "AdamW"
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
@@ -97,3 +97,22 @@ class AdamW(Adam):
             differentiable=differentiable,
             decoupled_weight_decay=True,
         )
+
+
+class AdamW8bit(AdamW):
+    """AdamW with moments of a byte each and a scale for every 256 elements: 2.1 bytes per parameter instead of 8.
+
+    Parameters of fewer than 4,096 elements have float32 moments. The steps have the same bits on every device.
+    `state_dict` has the float32 values that the bytes stand for, which `load_state_dict` stores without loss; it
+    takes a state of `AdamW` too. `amsgrad`, `maximize` and `differentiable` are refused; `eps` is at least 2^-126.
+
+    >>> w = hlx.ones(64, 64, requires_grad=True)
+    >>> optimizer = hlx.optim.AdamW8bit([w], lr=0.5, weight_decay=0.5)
+    >>> (3 * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.detach()[0, :2]
+    tensor([0.2500, 0.2500])
+    """
+
+    _kind = "AdamW8bit"
+    _own = ()

@@ -30,7 +30,7 @@ macro_rules! steps {
 
 /// The gradient times the factor of the norm, then within the limit; NaN stays.
 #[inline(always)]
-fn clipped<A: FloatOps>(n: &Numbers, gradient: f32) -> f32 {
+pub(super) fn clipped<A: FloatOps>(n: &Numbers, gradient: f32) -> f32 {
     let g = A::mul(n.clip, gradient);
     let g = if g > n.limit { n.limit } else { g };
     if g < -n.limit { -n.limit } else { g }

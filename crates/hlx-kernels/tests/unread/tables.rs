@@ -9,6 +9,7 @@ use hlx_kernels::embedding::{
 use hlx_kernels::experts::{Choices, experts_bounds, experts_sum, experts_table};
 use hlx_kernels::indexing::{gather, index_add, index_select, scatter, scatter_add};
 use hlx_kernels::norm::Norm;
+use hlx_kernels::optimizer::eight_bit::{self, BlockedParameter, Blocks, adamw_8bit_step};
 use hlx_kernels::optimizer::muon::{NewtonSchulz, muon_step};
 use hlx_kernels::optimizer::{
     Groups, Hyper, Update, Watched, adagrad_step, adam_step, average_step, clip_factor,
@@ -415,8 +416,30 @@ fn optimizers(run: &mut Run<'_>) -> Result<(), KernelError> {
             }
             run.collect_all(&state)?;
         }
+        eight_bit(run, &hyper, &clip)?;
     }
     factors(run)
+}
+
+/// Moments in bytes and in f32, with a last block that is not full.
+fn eight_bit(run: &mut Run<'_>, hyper: &Buffer, clip: &Buffer) -> Result<(), KernelError> {
+    let n = 4_096 + 70;
+    let state_at = eight_bit::state_words(n, true).next_multiple_of(64);
+    let parameters = [(0, 0, n, true), (4_224, state_at, 33, false)];
+    let parameters = parameters.map(|(params_at, state_at, len, is_packed)| BlockedParameter {
+        params_at,
+        state_at,
+        len,
+        is_packed,
+        row: 1,
+    });
+    let blocks = Blocks::new(run.device, &parameters)?;
+    let (grads, params) = (run.input(&normal(1, 4_257))?, run.input(&normal(2, 4_257))?);
+    let zeros = vec![0.0; blocks.state_len()];
+    let (mean, square) = (run.input(&zeros)?, run.input(&zeros)?);
+    let update = Update::new(&params, &grads, hyper, clip);
+    adamw_8bit_step(run.device, &update, &blocks, &mean, &square)?;
+    run.collect_all(&[params, mean, square])
 }
 
 /// The factors that gradients are clipped by; between the watched runs lies anything.

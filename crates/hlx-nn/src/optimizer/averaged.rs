@@ -3,8 +3,8 @@
 use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::{HYPER_LEN, Hyper, Update, Watched, average_step};
 
-use super::Optimizer;
 use super::checks::within;
+use super::{Optimizer, OwnLayout};
 use crate::{Result, Weights};
 
 /// The name of the average in an optimizer's state: `average/blocks.0.attention.qkv.weight`.
@@ -113,6 +113,13 @@ impl Optimizer for Averaged {
         let mut buffers = self.inner.buffers();
         buffers.push((AVERAGE, &self.average));
         buffers
+    }
+
+    fn layout(&self, buffer: &str) -> Option<&OwnLayout> {
+        match buffer {
+            AVERAGE => None,
+            of_inner => self.inner.layout(of_inner),
+        }
     }
 
     fn set_step_count(&mut self, steps: u64) {

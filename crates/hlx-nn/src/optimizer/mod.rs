@@ -7,6 +7,7 @@
 
 mod adagrad;
 mod adam;
+mod adamw_8bit;
 mod averaged;
 mod checks;
 mod clip;
@@ -14,6 +15,7 @@ mod common;
 mod drive;
 mod flat;
 mod groups;
+mod layout;
 mod lion;
 mod muon;
 mod rmsprop;
@@ -26,11 +28,13 @@ pub use hlx_kernels::optimizer::muon::NewtonSchulz;
 
 pub use adagrad::{Adagrad, AdagradConfig};
 pub use adam::{Adam, AdamConfig, AdamW, AdamWConfig};
+pub use adamw_8bit::AdamW8bit;
 pub use averaged::{AVERAGE, Averaged};
 pub use clip::{clip_grad_norm_, clip_grad_value_};
 pub use common::Common;
 pub use flat::{FlatOptimizer, UpdateRule};
 pub use groups::ParameterGroup;
+pub use layout::{OwnLayout, StateSpan, state_spans};
 pub use lion::{Lion, LionConfig};
 pub use muon::{Muon, MuonAdjust, MuonConfig};
 pub use rmsprop::{RMSprop, RMSpropConfig};
@@ -86,9 +90,14 @@ pub trait Optimizer {
     /// [`NnError::Config`](crate::NnError::Config) for numbers out of range or a group that there is not.
     fn set_group(&mut self, group: usize, lr_factor: f64, weight_decay: Option<f64>) -> Result<()>;
 
-    /// The state's buffers with their names: the words that this process updates
-    /// ([`Weights::updated`]), by default all, in the weights' layout.
+    /// The state's buffers with their names: of the words that this process updates
+    /// ([`Weights::updated`]), by default all, in the layout that [`Optimizer::layout`] states.
     fn buffers(&self) -> Vec<(&'static str, &Buffer)>;
+
+    /// The layout of one of the state's buffers; `None` for that of the weights' values.
+    fn layout(&self, _buffer: &str) -> Option<&OwnLayout> {
+        None
+    }
 
     /// Sets the number of steps prepared so far, for a run that is resumed.
     fn set_step_count(&mut self, steps: u64);
@@ -112,7 +121,23 @@ pub trait Optimizer {
         weights: &Weights,
         buffers: &[(&'static str, &Buffer)],
     ) -> Result<OptimizerState> {
-        state::export(self.name(), self.step_count(), buffers, weights)
+        let spans =
+            |name: &str| state_spans(self.layout(name), weights, name, 0..weights.n_words());
+        state::export(self.name(), self.step_count(), buffers, spans, weights)
+    }
+
+    /// As [`Optimizer::state`], every tensor in f32 and with its parameter's extents where the state has
+    /// a moment of each element: a form that [`Optimizer::load_state`] takes too.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn float_state(&self, weights: &Weights) -> Result<OptimizerState> {
+        let mut whole = self.state(weights)?;
+        let names = self.buffers().into_iter().map(|(name, _)| name);
+        let spans = names
+            .flat_map(|name| state_spans(self.layout(name), weights, name, 0..weights.n_words()));
+        state::unpack(&mut whole, spans)?;
+        Ok(whole)
     }
 
     /// Restores a whole state, of which a process that updates a part takes its own; nothing is written
@@ -121,7 +146,8 @@ pub trait Optimizer {
     /// # Errors
     /// [`NnError::Mismatch`](crate::NnError::Mismatch) for a state of another algorithm or model.
     fn load_state(&mut self, weights: &Weights, saved: &OptimizerState) -> Result<()> {
-        state::import(self.name(), &self.buffers(), weights, saved)?;
+        let spans = |name: &str| state_spans(self.layout(name), weights, name, weights.updated());
+        state::import(self.name(), &self.buffers(), spans, weights, saved)?;
         self.set_step_count(saved.step);
         Ok(())
     }

@@ -1,11 +1,14 @@
 //! An optimizer's state as plain named values, for checkpoints and digests.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use hlx_core::Buffer;
 use hlx_core::digest::TensorHasher;
+use hlx_kernels::optimizer::eight_bit;
 use serde::{Deserialize, Serialize};
 
+use super::layout::{Packed, StateSpan};
 use crate::error::NnError;
 use crate::{Result, Weights};
 
@@ -25,7 +28,7 @@ pub struct OptimizerState {
 pub struct StateTensor {
     /// The buffer's name, a slash and the parameter's name.
     pub name: String,
-    /// The parameter's extents.
+    /// The extents: the parameter's, where the state has a float of each element.
     pub shape: Vec<usize>,
     /// The values.
     pub values: Vec<f32>,
@@ -49,21 +52,25 @@ impl OptimizerState {
     }
 }
 
-/// Downloads a state.
+/// Downloads a state from whole buffers, whose tensors lie at `spans`.
 pub(super) fn export(
     optimizer: &str,
     step: u64,
     buffers: &[(&'static str, &Buffer)],
+    spans: impl Fn(&str) -> Vec<StateSpan>,
     weights: &Weights,
 ) -> Result<OptimizerState> {
     let mut tensors = Vec::new();
     for (buffer_name, buffer) in buffers {
-        for (parameter, values) in weights.parameters().iter().zip(weights.download(buffer)?) {
-            let name = format!("{buffer_name}/{}", parameter.name());
+        let words = match buffer.is_empty() {
+            true => Vec::new(),
+            false => weights.device().download::<f32>(buffer)?,
+        };
+        for span in spans(buffer_name) {
             tensors.push(StateTensor {
-                name,
-                shape: parameter.shape().to_vec(),
-                values,
+                values: words[span.at..span.at + span.len].to_vec(),
+                name: span.name,
+                shape: span.shape,
             });
         }
     }
@@ -75,10 +82,29 @@ pub(super) fn export(
     })
 }
 
-/// Uploads a state after checking all of it.
+/// Decodes the tensors that are bytes.
+pub(super) fn unpack(
+    state: &mut OptimizerState,
+    spans: impl Iterator<Item = StateSpan>,
+) -> Result<()> {
+    let packed: HashMap<String, Packed> = spans
+        .filter_map(|span| Some((span.name, span.packed?)))
+        .collect();
+    for tensor in &mut state.tensors {
+        if let Some(packed) = packed.get(&tensor.name) {
+            let mut values = vec![0.0; packed.shape.iter().product()];
+            eight_bit::unpack(&tensor.values, packed.is_first, &mut values)?;
+            (tensor.values, tensor.shape) = (values, packed.shape.clone());
+        }
+    }
+    Ok(())
+}
+
+/// Uploads a state, of which `spans` are the pieces that this process has, after checking all of it.
 pub(super) fn import(
     optimizer: &str,
     buffers: &[(&'static str, &Buffer)],
+    spans: impl Fn(&str) -> Vec<StateSpan>,
     weights: &Weights,
     saved: &OptimizerState,
 ) -> Result<()> {
@@ -96,25 +122,32 @@ pub(super) fn import(
         .collect();
     let mut uploads = Vec::new();
     for (buffer_name, buffer) in buffers {
-        let mut values = Vec::new();
-        for parameter in weights.parameters() {
-            let name = format!("{buffer_name}/{}", parameter.name());
-            let Some(tensor) = by_name.remove(name.as_str()) else {
+        for span in spans(buffer_name) {
+            let name = span.name.as_str();
+            let Some(tensor) = by_name.remove(name) else {
                 return fail(format!("{name} is missing"));
             };
-            if tensor.shape != parameter.shape() || tensor.values.len() != parameter.n_elements() {
-                let (found, expected) = (&tensor.shape, parameter.shape());
+            let values = match &span.packed {
+                Some(packed) if packed.fits(tensor) => {
+                    Cow::Owned(eight_bit::pack(&tensor.values, packed.is_first))
+                }
+                _ => Cow::Borrowed(&tensor.values[..]),
+            };
+            let is_whole = values.len() == span.shape.iter().product::<usize>();
+            if !is_whole || (tensor.shape != span.shape && matches!(values, Cow::Borrowed(_))) {
+                let (found, expected) = (&tensor.shape, &span.shape);
                 return fail(format!("{name} has shape {found:?}, expected {expected:?}"));
             }
-            values.push(&tensor.values);
+            uploads.push((*buffer, span, values));
         }
-        uploads.push((*buffer, values));
     }
     if let Some(extra) = by_name.keys().min() {
         return fail(format!("{extra} is no part of it"));
     }
-    for (buffer, values) in uploads {
-        weights.upload_updated(buffer, &values)?;
+    for (buffer, span, values) in uploads.iter().filter(|(_, span, _)| span.len > 0) {
+        let window = buffer.slice(span.at, span.len)?;
+        let values = &values[span.first..span.first + span.len];
+        weights.device().upload(&window, values)?;
     }
     Ok(())
 }

@@ -12,8 +12,8 @@ use crate::error::NnError;
 /// How the flat buffers are cut among ranks: one part a rank, in the order of the words.
 ///
 /// Sums of gradients are cut at multiples of 4,096 words, the rows of the gradient's norm, so that each
-/// row is one rank's. Updates are cut at the same places, moved behind the end of a matrix that must have
-/// one owner (Muon's): the rank in whose part the matrix begins.
+/// row is one rank's. Updates are cut at the same places, moved behind the end of a matrix or a block that must have
+/// one owner (Muon's, moments in 8 bits): the rank in whose part it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
     /// Where the parts of the sums begin, and the end of the last.
@@ -22,6 +22,15 @@ pub struct Parts {
     updates: Vec<usize>,
     /// Of each other use of a parameter: the parameter's words, and where the use's gradients begin.
     uses: Vec<(Range<usize>, usize)>,
+}
+
+/// What no cut between two ranks' updates may divide.
+#[derive(Clone, Debug, Default)]
+pub struct Undivided {
+    /// Parameters that have one owner each.
+    pub parameters: ParameterSet,
+    /// Elements of the blocks of all others, counted from a parameter's first: a multiple of 64, or 0.
+    pub block: usize,
 }
 
 /// What a rank updates.
@@ -34,20 +43,30 @@ pub struct Part {
 }
 
 impl Parts {
-    /// Cuts the buffers of a weights into `n_parts`; no parameter of `undivided` has two owners.
+    /// Cuts the buffers of a weights into `n_parts`; nothing that is `undivided` has two owners.
     ///
     /// # Errors
     /// As [`Weights::add_uses`](crate::GradientTree::finish): a use of a parameter of another model.
-    pub fn new(weights: &Weights, n_parts: usize, undivided: &ParameterSet) -> Result<Self> {
+    pub fn new(weights: &Weights, n_parts: usize, undivided: &Undivided) -> Result<Self> {
         let n_words = weights.n_words();
         let rows = n_words.div_ceil(FLAT_ROW);
         let cut = |part: usize| (part * rows / n_parts * FLAT_ROW).min(n_words);
         let mut sums: Vec<usize> = (0..n_parts).map(cut).collect();
         sums.push(n_words);
-        let whole = weights.ranges_of(undivided);
+        let n_parameters = weights.parameters().len();
+        let ranges: Vec<_> = (0..n_parameters)
+            .map(|index| weights.range(index))
+            .collect();
         let moved = |&at: &usize| {
-            let cuts = |range: &&Range<usize>| range.start < at && at < range.end;
-            whole.iter().find(cuts).map_or(at, |range| range.end)
+            let cuts = |index: &usize| ranges[*index].start < at && at < ranges[*index].end;
+            let Some(index) = (0..n_parameters).find(cuts) else {
+                return at;
+            };
+            let Range { start, end } = ranges[index];
+            match undivided.parameters.contains(index) {
+                true => end,
+                false => end.min(start + (at - start).next_multiple_of(undivided.block.max(1))),
+            }
         };
         Ok(Self {
             updates: sums.iter().map(moved).collect(),
@@ -155,10 +174,12 @@ impl Weights {
     /// # Errors
     /// What the device reports.
     pub fn state_zeros(&self) -> Result<Buffer> {
-        Ok(super::gradients::zeros(
-            self.device(),
-            self.updated().len(),
-        )?)
+        self.zeros(self.updated().len())
+    }
+
+    /// Makes a buffer of this many zeros.
+    pub(crate) fn zeros(&self, n_words: usize) -> Result<Buffer> {
+        Ok(super::gradients::zeros(self.device(), n_words)?)
     }
 
     /// Uploads the values of the words that this process updates into such a buffer: of one vector a
@@ -213,7 +234,15 @@ mod tests {
         let weights = builder.build(&device, 0)?;
         let matrices = weights.select(|parameter| parameter.shape().len() == 2);
         for n_parts in [1, 2, 4, 8, 16] {
-            for undivided in [ParameterSet::default(), matrices.clone()] {
+            let whole = Undivided {
+                parameters: matrices.clone(),
+                block: 0,
+            };
+            let blocks = Undivided {
+                block: 256,
+                ..Undivided::default()
+            };
+            for undivided in [Undivided::default(), whole, blocks] {
                 let parts = Parts::new(&weights, n_parts, &undivided)?;
                 let (mut sums, mut updates, mut rows) = (0, 0, 0);
                 let mut use_words = 0;
@@ -235,7 +264,15 @@ mod tests {
                             || range.end <= updated.start
                             || range.start >= updated.end
                     };
-                    assert!(weights.ranges_of(&undivided).iter().all(within), "{part}");
+                    let owned = undivided.parameters.indices().iter();
+                    let mut whole = owned.map(|&index| weights.range(index));
+                    assert!(whole.all(|range| within(&range)), "{part}");
+                    let cut = parts.updates(part).start;
+                    let ranges = (0..3).map(|index| weights.range(index));
+                    let mut cut_ranges =
+                        ranges.filter(|range| range.start < cut && cut < range.end);
+                    let block = undivided.block.max(64);
+                    assert!(cut_ranges.all(|range| (cut - range.start).is_multiple_of(block)));
                     let moved = (0..n_parts).map(|from| parts.moved(from, part).len());
                     assert_eq!(moved.sum::<usize>(), parts.updates(part).len());
                 }

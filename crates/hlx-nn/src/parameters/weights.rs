@@ -11,7 +11,7 @@ use hlx_kernels::tree_digest::TensorSpan;
 
 use super::builder::Declared;
 use super::gradients::{FlatGradients, zeros};
-use super::{BufferKind, ModelBuffer, Parameter, ParameterSet, ParameterUse, Part};
+use super::{BufferKind, ModelBuffer, Parameter, ParameterUse, Part};
 use crate::Result;
 use crate::error::NnError;
 
@@ -209,12 +209,6 @@ impl Weights {
             Ok((own..own + parameter.n_elements(), *at))
         };
         self.uses.iter().map(place).collect()
-    }
-
-    /// The words of each parameter of a set, with the padding behind them.
-    pub(super) fn ranges_of(&self, set: &ParameterSet) -> Vec<Range<usize>> {
-        let indices = set.indices().iter();
-        indices.map(|&index| self.range(index)).collect()
     }
 
     /// Whether gradients have been allocated.

@@ -1,10 +1,11 @@
 //! `[optimizer]` and `[[groups]]`: the numbers of the optimizer that `train.optimizer` names.
 
 use anyhow::{Context as _, ensure};
+use hlx_kernels::optimizer::eight_bit::BLOCK_ELEMENTS;
 use hlx_nn::{
-    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Averaged, Common, Lion,
-    LionConfig, Muon, MuonAdjust, MuonConfig, Optimizer, Parameter, ParameterGroup, ParameterSet,
-    RMSprop, RMSpropConfig, SGD, SGDConfig, UpdateRule, Weights,
+    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamW8bit, AdamWConfig, Averaged, Common,
+    Lion, LionConfig, Muon, MuonAdjust, MuonConfig, Optimizer, Parameter, ParameterGroup,
+    ParameterSet, RMSprop, RMSpropConfig, SGD, SGDConfig, Undivided, UpdateRule, Weights,
 };
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,8 @@ pub enum OptimizerKind {
     /// AdamW with betas 0.9 and 0.999.
     #[default]
     Adamw,
+    /// AdamW with betas 0.9 and 0.999, its moments in 8 bits.
+    Adamw8bit,
     /// Adagrad.
     Adagrad,
     /// RMSprop with alpha 0.99.
@@ -48,10 +51,10 @@ pub struct OptimizerSection {
     /// For `sgd` (false) and `muon` (true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nesterov: Option<bool>,
-    /// For `adam`, `adamw` and `lion`.
+    /// For `adam`, `adamw`, `adamw8bit` and `lion`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub betas: Option<[f64; 2]>,
-    /// For `adam` and `adamw` (1e-8), `adagrad` (1e-10) and `rmsprop` (1e-8).
+    /// For `adam`, `adamw` and `adamw8bit` (1e-8), `adagrad` (1e-10) and `rmsprop` (1e-8).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eps: Option<f64>,
     /// For `rmsprop`: 0.99.
@@ -111,13 +114,13 @@ pub struct GroupSection {
 
 /// Each key of the section with the optimizers that have it.
 const KEYS: [(&str, &[OptimizerKind]); 14] = {
-    use OptimizerKind::{Adagrad, Adam, Adamw, Lion, Muon, Rmsprop, Sgd};
+    use OptimizerKind::{Adagrad, Adam, Adamw, Adamw8bit, Lion, Muon, Rmsprop, Sgd};
     [
         ("optimizer.momentum", &[Sgd, Rmsprop, Muon]),
         ("optimizer.dampening", &[Sgd]),
         ("optimizer.nesterov", &[Sgd, Muon]),
-        ("optimizer.betas", &[Adam, Adamw, Lion]),
-        ("optimizer.eps", &[Adam, Adamw, Adagrad, Rmsprop]),
+        ("optimizer.betas", &[Adam, Adamw, Adamw8bit, Lion]),
+        ("optimizer.eps", &[Adam, Adamw, Adamw8bit, Adagrad, Rmsprop]),
         ("optimizer.alpha", &[Rmsprop]),
         ("optimizer.centered", &[Rmsprop]),
         ("optimizer.lr_decay", &[Adagrad]),
@@ -141,7 +144,7 @@ impl OptimizerKind {
     /// PyTorch's default of the weight decay.
     pub fn weight_decay(self) -> f64 {
         match self {
-            Self::Adamw => 0.01,
+            Self::Adamw | Self::Adamw8bit => 0.01,
             Self::Muon => 0.1,
             _ => 0.0,
         }
@@ -153,6 +156,7 @@ enum Rule {
     Sgd(SGDConfig),
     Adam(AdamConfig),
     Adamw(AdamWConfig),
+    Adamw8bit(AdamWConfig),
     Adagrad(AdagradConfig),
     Rmsprop(RMSpropConfig),
     Lion(LionConfig),
@@ -164,7 +168,7 @@ impl Rule {
         match self {
             Self::Sgd(rule) => rule.check(),
             Self::Adam(rule) => rule.check(),
-            Self::Adamw(rule) => rule.check(),
+            Self::Adamw(rule) | Self::Adamw8bit(rule) => rule.check(),
             Self::Adagrad(rule) => rule.check(),
             Self::Rmsprop(rule) => rule.check(),
             Self::Lion(rule) => rule.check(),
@@ -195,14 +199,21 @@ impl Config {
         })
     }
 
-    /// The parameters that one process must update as a whole: the matrices of Muon.
+    /// What one process must update as a whole: the matrices of Muon, the blocks of moments in 8 bits.
     ///
     /// # Errors
     /// A group's pattern that is the name of no parameter.
-    pub fn undivided(&self, weights: &Weights) -> hlx_nn::Result<ParameterSet> {
+    pub fn undivided(&self, weights: &Weights) -> hlx_nn::Result<Undivided> {
         Ok(match self.rule(self.parameter_groups(weights)?) {
-            Rule::Muon(rule) => rule.matrices(weights),
-            _ => ParameterSet::default(),
+            Rule::Muon(rule) => Undivided {
+                parameters: rule.matrices(weights),
+                block: 0,
+            },
+            Rule::Adamw8bit(_) => Undivided {
+                parameters: ParameterSet::default(),
+                block: BLOCK_ELEMENTS,
+            },
+            _ => Undivided::default(),
         })
     }
 
@@ -211,6 +222,7 @@ impl Config {
             Rule::Sgd(rule) => Box::new(SGD::new(weights, rule)?),
             Rule::Adam(rule) => Box::new(Adam::new(weights, rule)?),
             Rule::Adamw(rule) => Box::new(AdamW::new(weights, rule)?),
+            Rule::Adamw8bit(rule) => Box::new(AdamW8bit::new(weights, rule)?),
             Rule::Adagrad(rule) => Box::new(Adagrad::new(weights, rule)?),
             Rule::Rmsprop(rule) => Box::new(RMSprop::new(weights, rule)?),
             Rule::Lion(rule) => Box::new(Lion::new(weights, rule)?),
@@ -309,13 +321,17 @@ impl Config {
                     common,
                 })
             }
-            OptimizerKind::Adamw => {
+            kind @ (OptimizerKind::Adamw | OptimizerKind::Adamw8bit) => {
                 let default = AdamWConfig::default();
-                Rule::Adamw(AdamWConfig {
+                let rule = AdamWConfig {
                     betas: section.betas.unwrap_or(default.betas),
                     eps: section.eps.unwrap_or(default.eps),
                     common,
-                })
+                };
+                match kind {
+                    OptimizerKind::Adamw8bit => Rule::Adamw8bit(rule),
+                    _ => Rule::Adamw(rule),
+                }
             }
             OptimizerKind::Adagrad => {
                 let default = AdagradConfig::default();

@@ -303,19 +303,17 @@ impl Engine {
     /// Calls `body` with the weights that evaluations read in the place of the model's.
     pub fn with_evaluated_weights<R>(&self, body: impl FnOnce() -> Result<R>) -> Result<R> {
         let buffers = self.optimizer.buffers();
-        let average = buffers.iter().find(|(name, _)| *name == AVERAGE);
+        let average = buffers.into_iter().find(|(name, _)| *name == AVERAGE);
         let has_steps = self.optimizer.step_count() > 0;
         let wanted = self.config.train.evaluates_average() && has_steps;
-        let Some(average) = average.filter(|_| wanted) else {
+        let Some((_, average)) = average.filter(|_| wanted) else {
             return body();
         };
-        let whole = hlx_nn::gather_state(self.exchange(), self.weights(), &[*average])?;
+        let whole = hlx_nn::gather_buffer(self.exchange(), self.weights(), None, average)?;
         let values = self.weights().values();
         let original = self.device.alloc(values.len())?;
         self.device.copy(values, &original)?;
-        for (_, average) in &whole {
-            self.device.copy(average, values)?;
-        }
+        self.device.copy(&whole, values)?;
         let found = body();
         self.device.copy(&original, values)?;
         found

@@ -201,9 +201,5 @@ pub(crate) fn whole_state(
     weights: &Weights,
     optimizer: &dyn Optimizer,
 ) -> Result<Vec<(&'static str, Buffer)>> {
-    Ok(hlx_nn::gather_state(
-        exchange,
-        weights,
-        &optimizer.buffers(),
-    )?)
+    Ok(hlx_nn::gather_state(exchange, weights, optimizer)?)
 }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use hlx_core::bytes::{f32_from_little_endian, little_endian};
 use hlx_core::digest::{TensorHasher, sha256_of_file};
 use hlx_core::files::{self, TemporaryFolder};
-use hlx_nn::OptimizerState;
+use hlx_nn::{OptimizerState, state_spans};
 
 use super::Trainer;
 use crate::ranks::agreed_on;
@@ -86,7 +86,8 @@ impl Trainer {
         let (weights, optimizer) = (self.engine.weights(), self.engine.optimizer.as_ref());
         let names = optimizer.buffers().into_iter().map(|(name, _)| name);
         let of_buffer = |name: &'static str| {
-            let spans = weights.spans(&format!("{name}/")).into_iter();
+            let all = 0..weights.n_words();
+            let spans = state_spans(optimizer.layout(name), weights, name, all).into_iter();
             spans.map(|span| (span.name, span.shape))
         };
         let mut tensors: Vec<_> = names.flat_map(of_buffer).collect();
@@ -99,25 +100,20 @@ impl Trainer {
     fn write_part(&self, path: &Path, layout: &StateLayout) -> Result<()> {
         let (weights, optimizer) = (self.engine.weights(), self.engine.optimizer.as_ref());
         let mut file = OpenOptions::new().write(true).open(path)?;
-        let updated = weights.updated();
         for (name, buffer) in optimizer.buffers() {
             if buffer.is_empty() {
                 continue;
             }
             let words = self.engine.device.download_words(buffer)?;
-            for span in weights.spans(&format!("{name}/")) {
-                let n: usize = span.shape.iter().product();
-                let start = span.offset.max(updated.start);
-                let end = (span.offset + n).min(updated.end);
+            for span in state_spans(optimizer.layout(name), weights, name, weights.updated()) {
                 let place = layout
                     .values
                     .binary_search_by(|place| place.name.cmp(&span.name));
-                let (true, Ok(place)) = (start < end, place) else {
+                let (true, Ok(place)) = (span.len > 0, place) else {
                     continue;
                 };
-                let words = &words[start - updated.start..end - updated.start];
-                let bytes = little_endian(words);
-                let at = layout.values[place].bytes.start + 4 * (start - span.offset) as u64;
+                let bytes = little_endian(&words[span.at..span.at + span.len]);
+                let at = layout.values[place].bytes.start + 4 * span.first as u64;
                 file.seek(SeekFrom::Start(at))?;
                 file.write_all(&bytes)?;
             }

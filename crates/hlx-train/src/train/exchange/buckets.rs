@@ -118,7 +118,7 @@ fn within(bucket: &Range<usize>, ranges: &[Range<usize>]) -> Option<Range<usize>
 
 #[cfg(test)]
 mod tests {
-    use hlx_nn::{Init, ParameterBuilder, ParameterSet};
+    use hlx_nn::{Init, ParameterBuilder, Undivided};
 
     use super::*;
 
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn buckets_hold_each_word_once_and_end_at_modules() -> Result<()> {
         let weights = weights()?;
-        let parts = Parts::new(&weights, 4, &ParameterSet::default())?;
+        let parts = Parts::new(&weights, 4, &Undivided::default())?;
         let buckets = Buckets::new(&weights, &parts, CUT);
         let mut seen = vec![0; weights.all_gradients()?.len()];
         for bucket in &buckets.0 {
@@ -176,7 +176,7 @@ mod tests {
     fn swaps_of_a_pair_match() -> Result<()> {
         let weights = weights()?;
         for n_ranks in [2, 4, 8] {
-            let parts = Parts::new(&weights, n_ranks, &ParameterSet::default())?;
+            let parts = Parts::new(&weights, n_ranks, &Undivided::default())?;
             let buckets = Buckets::new(&weights, &parts, CUT);
             let swaps: Vec<_> = (0..n_ranks)
                 .map(|rank| buckets.swaps(&parts, rank))
@@ -212,7 +212,7 @@ mod tests {
                 parameter.requires_grad_(false);
             }
         }
-        let parts = Parts::new(&weights, 2, &ParameterSet::default())?;
+        let parts = Parts::new(&weights, 2, &Undivided::default())?;
         let buckets = Buckets::new(&weights, &parts, CUT);
         let total: usize = buckets.0.iter().map(Range::len).sum();
         assert_eq!(total, 2 * 300 * 64 + 16 * 64 + 64);

@@ -24,7 +24,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hlx_core::{Buffer, Device, align_words};
 use hlx_kernels::elementwise::{add_assign, copy_strided};
 use hlx_kernels::{Layout, Operand};
-use hlx_nn::{Exchange, NnError, ParameterSet, Parts, Result, Weights};
+use hlx_nn::{Exchange, NnError, Parts, Result, Undivided, Weights};
 use hlx_ranks::{Group, RankError};
 
 use self::buckets::{Buckets, Swap, pieces};
@@ -79,7 +79,7 @@ impl TreeExchange {
         group: &Group,
         medium: Medium,
         weights: &Weights,
-        undivided: &ParameterSet,
+        undivided: &Undivided,
     ) -> Result<Self> {
         let (device, n_ranks) = (weights.device(), group.n_ranks());
         let parts = Parts::new(weights, n_ranks, undivided)?;
