@@ -23,7 +23,7 @@ impl Observer for StopAtThree {
 
 /// The settings of each run. A batch of 8 of 20 pairs makes epochs of three steps; a plateau without
 /// patience, whose loss must fall by half in an epoch, falls before the third.
-const RUNS: [(&str, &[&str]); 8] = [
+const RUNS: [(&str, &[&str]); 9] = [
     ("sgd", &["train.optimizer=sgd", "optimizer.nesterov=true"]),
     (
         "adagrad",
@@ -65,6 +65,11 @@ const RUNS: [(&str, &[&str]); 8] = [
             "schedule.threshold=0.5",
             "schedule.factor=0.25",
         ],
+    ),
+    // Matrices of 5,184 elements, whose last block is not full, beside smaller ones.
+    (
+        "adamw8bit",
+        &["train.optimizer=adamw8bit", "model.width=36"],
     ),
 ];
 

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hlx_autograd::Tensor;
 use hlx_nn::{
-    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamW8bit, AdamWConfig, CausalLm, Common, Init, Lion,
-    LionConfig, Model, Muon, MuonAdjust, MuonConfig, NnError, Optimizer, OptimizerState,
-    ParameterBuilder, ParameterGroup, RMSprop, RMSpropConfig, SGD, SGDConfig, StateTensor, Weights, state_spans,
+    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamW8bit, AdamWConfig, CausalLm, Common,
+    Init, Lion, LionConfig, Model, Muon, MuonAdjust, MuonConfig, NnError, Optimizer,
+    OptimizerState, ParameterBuilder, ParameterGroup, RMSprop, RMSpropConfig, SGD, SGDConfig,
+    StateTensor, Weights, state_spans,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

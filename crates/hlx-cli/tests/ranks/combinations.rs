@@ -7,7 +7,7 @@ use crate::common::Scratch;
 
 /// The optimizers of docs/optimizers.md with numbers that use all of their state, and clipping, groups,
 /// frozen parameters, moving averages.
-const UPDATES: [&[&str]; 11] = [
+const UPDATES: [&[&str]; 12] = [
     &["train.optimizer=sgd", "train.clip_norm=0.1"],
     &[
         "train.optimizer=sgd",
@@ -28,6 +28,12 @@ const UPDATES: [&[&str]; 11] = [
     &["train.optimizer=lion", "train.clip_norm=0"],
     &["train.optimizer=muon", "train.ema_decay=0.9"],
     &["train.optimizer=muon", "train.clip_norm=0.1"],
+    &[
+        "train.optimizer=adamw8bit",
+        "model.width=36",
+        "train.freeze=[\"*ln*\"]",
+        "train.ema_decay=0.5",
+    ],
     &["train.freeze=[\"*bias\"]", "train.ema_decay=0.5"],
     &["groups=[{parameters=[\"*bias\"], weight_decay=0.0, lr_factor=2.0}]"],
 ];

@@ -147,7 +147,14 @@ pub(super) fn import(
     for (buffer, span, values) in uploads.iter().filter(|(_, span, _)| span.len > 0) {
         let window = buffer.slice(span.at, span.len)?;
         let values = &values[span.first..span.first + span.len];
-        weights.device().upload(&window, values)?;
+        match span.packed {
+            // Words of bytes are no floats: none of them is flushed.
+            Some(_) => {
+                let words: Vec<u32> = values.iter().map(|word| word.to_bits()).collect();
+                weights.device().upload_words(&window, &words)?;
+            }
+            None => weights.device().upload(&window, values)?,
+        }
     }
     Ok(())
 }
