@@ -22,12 +22,21 @@ fn test(page: &Page) -> String {
     for block in page.blocks.iter().filter(|block| block.language == "rust") {
         let code = without_ends(&block.code);
         let line = block.line;
-        let written = match block.usage {
+        let written = match &block.usage {
             // The names of a whole program stay its own.
             Use::Run if code.contains("fn main()") => writeln!(body, "{{\n{code}\nmain()?;\n}}"),
             Use::Run => writeln!(body, "// Line {line}.\n{code}"),
-            Use::Compile => writeln!(body, "if std::hint::black_box(false) {{\n// Line {line}.\n{code}\n}}"),
-            Use::Excerpt(_) | Use::Needs(_) => Ok(()),
+            Use::Compile => writeln!(
+                body,
+                "if std::hint::black_box(false) {{\n// Line {line}.\n{code}\n}}"
+            ),
+            Use::Needs(need) if need == "vulkan" => {
+                writeln!(
+                    body,
+                    "if !has_vulkan() {{\nreturn Ok(());\n}}\n// Line {line}.\n{code}"
+                )
+            }
+            Use::Excerpt(_) | Use::Output | Use::Needs(_) => Ok(()),
         };
         written.unwrap_or_default(); // A String takes everything.
     }
@@ -38,7 +47,7 @@ fn test(page: &Page) -> String {
     let name = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
     format!(
         "#[test]\n#[allow(warnings, clippy::all, clippy::unwrap_used, clippy::print_stdout, missing_docs)]\n\
-         fn {name}() -> Result<(), Box<dyn std::error::Error>> {{\n{body}\nOk(())\n}}\n\n"
+         fn {name}() -> Result<(), Box<dyn std::error::Error>> {{\nat_root()?;\n{body}\nOk(())\n}}\n\n"
     )
 }
 

@@ -5,6 +5,17 @@ use std::path::Path;
 
 include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
+/// Blocks name files from the repository's root. All tests of this program run there.
+fn at_root() -> std::io::Result<()> {
+    std::env::set_current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+}
+
+/// Whether the tests may use Vulkan, and there is a device.
+fn has_vulkan() -> bool {
+    let devices = std::env::var("HLX_TEST_DEVICES");
+    !devices.is_ok_and(|devices| devices == "cpu") && hlx_core::Device::open("vulkan").is_ok()
+}
+
 #[test]
 fn excerpts_are_lines_of_their_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -18,7 +29,10 @@ fn excerpts_are_lines_of_their_files() {
             let file = std::fs::read_to_string(root.join(path));
             let file = file.unwrap_or_else(|error| panic!("{place}: {path}: {error}"));
             let missing = pages::missing_line(&block.code, &file);
-            assert_eq!(missing, None, "{place}: {path} lacks this line, in its place");
+            assert_eq!(
+                missing, None,
+                "{place}: {path} lacks this line, in its place"
+            );
             compared += 1;
         }
     }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::command::{self, step};
 use crate::{
-    Outcome, activations, arrows, constants, digests, families, file_calls, files, floors, libm,
-    noted_tables, packer, products, python, shaders, specializations, tidy, workflows,
+    Outcome, activations, arrows, book, constants, digests, families, file_calls, files, floors,
+    libm, noted_tables, packer, products, python, shaders, specializations, tidy, workflows,
 };
 
 pub const HELP: &str = "\
@@ -13,13 +13,13 @@ cargo xtask lint
 
 Checks the tree itself (first line of each file, unfinished work, unused shaders, broken links;
 dependency arrows; floors inside the crates; calls of the platform's mathematics; files read or written past hlx_core::files;
-lengths multiplied without a check; generated constants; tables of the benchmarks' notes; shader digests; SPIR-V rules; docs/devices.md; workflows;
+lengths multiplied without a check; generated constants; tables of the benchmarks' notes; shader digests; SPIR-V rules; docs/devices.md; the book's contents, links and commands; workflows;
 Python files, if `cargo xtask python` has installed ruff), then formatting, then clippy and rustdoc without a warning. It needs neither a shader compiler nor Vulkan.";
 
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
 /// Checks that only read the tree: together well under a second, once shader-lint is built.
-const CHECKS: [Check; 14] = [
+const CHECKS: [Check; 15] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
     ("floors", floors::check),
@@ -40,6 +40,7 @@ const CHECKS: [Check; 14] = [
     ("shader digests", digests::check),
     ("specialization constants", specializations::check),
     ("SPIR-V rules", lint_modules),
+    ("the book", book::check),
     ("page of devices", packer::check_devices),
     ("workflows", workflows::check),
     ("Python files", python::lint),

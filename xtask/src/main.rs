@@ -3,6 +3,8 @@
 mod activations;
 mod arrows;
 mod bench;
+mod book;
+mod cast;
 mod command;
 mod constants;
 mod debian;
@@ -67,6 +69,8 @@ cargo xtask VERB [OPTIONS]
   debian      train ranks under the MPI libraries of another Debian: the same digests
   storm       kill short runs at random moments, resume them, compare their digests
   deep        Miri, ThreadSanitizer and libFuzzer: hours
+  book        the pages as a book with search, rustdoc beside it
+  cast        record the commands of the first chapter as the animated picture of README
   judges      run test suites that others wrote on the Python package
   ci          lint, then test: what .ci/run does
 
@@ -88,7 +92,30 @@ fn dispatch(args: &[String]) -> Outcome {
         println!("{HELP}");
         return Ok(2);
     };
-    let (help, run): (&str, fn(&[String]) -> Outcome) = match verb.as_str() {
+    if matches!(verb.as_str(), "help" | "--help" | "-h") {
+        println!("{HELP}");
+        return Ok(0);
+    }
+    let Some((help, run)) = self::verb(verb) else {
+        return Err(format!("no verb `{verb}`; `cargo xtask --help` lists them"));
+    };
+    // Arguments after `--` belong to the program that the verb runs.
+    let own = rest.iter().take_while(|arg| *arg != "--");
+    if own.clone().any(|arg| arg == "--help" || arg == "-h") {
+        println!("{help}");
+        return Ok(0);
+    }
+    run(rest)
+}
+
+/// What a verb runs, with its help.
+type Verb = (&'static str, fn(&[String]) -> Outcome);
+
+/// The verb of that name.
+pub fn verb(name: &str) -> Option<Verb> {
+    let verb: Verb = match name {
+        "book" => (book::HELP, book::run),
+        "cast" => (cast::HELP, cast::run),
         "train" => (train::HELP, train::run),
         "debian" => (debian::HELP, debian::run),
         "storm" => (storm::HELP, storm::run),
@@ -107,23 +134,9 @@ fn dispatch(args: &[String]) -> Outcome {
         "python" => (python::HELP, python::run),
         "exhaustive" => (exhaustive::HELP, exhaustive::run),
         "ci" => (CI_HELP, ci),
-        "help" | "--help" | "-h" => {
-            println!("{HELP}");
-            return Ok(0);
-        }
-        other => {
-            return Err(format!(
-                "no verb `{other}`; `cargo xtask --help` lists them"
-            ));
-        }
+        _ => return None,
     };
-    // Arguments after `--` belong to the program that the verb runs.
-    let own = rest.iter().take_while(|arg| *arg != "--");
-    if own.clone().any(|arg| arg == "--help" || arg == "-h") {
-        println!("{help}");
-        return Ok(0);
-    }
-    run(rest)
+    Some(verb)
 }
 
 const CI_HELP: &str = "\

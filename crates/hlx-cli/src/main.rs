@@ -182,3 +182,36 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::Parser;
+
+    use super::Arguments;
+
+    /// Also those that no test runs.
+    #[test]
+    fn the_program_takes_every_command_of_the_pages() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut wrong = Vec::new();
+        let mut count = 0;
+        for page in pages::pages(&root).expect("reads") {
+            for block in page.blocks.iter().filter(|block| block.language == "sh") {
+                for command in pages::commands(&block.code) {
+                    let calls = ["hlx", "./hlx"].map(|program| pages::calls(&command, program));
+                    for call in calls.concat() {
+                        count += 1;
+                        if let Err(error) = Arguments::try_parse_from(&call) {
+                            let place = format!("{}:{}", page.name, block.line);
+                            wrong.push(format!("{place}: {command}\n{error}"));
+                        }
+                    }
+                }
+            }
+        }
+        assert!(count > 80, "{count} commands");
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+}

@@ -7,6 +7,7 @@
 //! | none | runs the block, after those before it on its page, in one scope or shell |
 //! | `no_run` | compiles it (Rust) |
 //! | `excerpt=PATH` | finds its lines in this file of the repository, in their order |
+//! | `output` | finds its lines in what the page's commands print; two dots stand for what differs between machines |
 //! | `needs=WHAT` | checks the commands' options and runs nothing; [`NEEDS`] lists what a block may need |
 //!
 //! What a block needs and a reader need not see stands before it in a comment: `<!-- rust`, lines, `-->`.
@@ -40,6 +41,8 @@ pub enum Use {
     Compile,
     /// Its lines are looked for in this file.
     Excerpt(String),
+    /// The commands of its page print it.
+    Output,
     /// It is not run, because it needs one of [`NEEDS`].
     Needs(String),
 }
@@ -152,6 +155,7 @@ fn marks(info: &str) -> Result<(String, Use), String> {
         }
         usage = match word.split_once('=') {
             None if word == "no_run" => Use::Compile,
+            None if word == "output" => Use::Output,
             Some(("excerpt", path)) => Use::Excerpt(path.to_string()),
             Some(("needs", what)) if NEEDS.iter().any(|(name, _)| *name == what) => {
                 Use::Needs(what.to_string())
@@ -159,7 +163,7 @@ fn marks(info: &str) -> Result<(String, Use), String> {
             _ => {
                 let needs = NEEDS.map(|(name, _)| name).join(", ");
                 return Err(format!(
-                    "the mark `{word}` is unknown, expected no_run, excerpt=PATH or needs= with one of {needs}"
+                    "the mark `{word}` is unknown, expected no_run, output, excerpt=PATH or needs= with one of {needs}"
                 ));
             }
         };
@@ -204,9 +208,8 @@ fn without_comment(line: &str) -> &str {
 /// The words of each call of `program` in a command: after variables, `&&`, `|`, `;`, and programs that start others.
 pub fn calls(command: &str, program: &str) -> Vec<Vec<String>> {
     let words = words(command);
-    let starts = (0..words.len()).filter(|at| {
-        words[*at] == program && (*at == 0 || !matches!(words[at - 1].as_str(), "-p" | "--example"))
-    });
+    let starts = (0..words.len())
+        .filter(|at| words[*at] == program && (*at == 0 || !words[at - 1].starts_with('-')));
     let ends = |from: usize| {
         let stop = |word: &String| matches!(word.as_str(), "&&" | "|" | ";" | ">" | "&" | "..");
         words[from..]

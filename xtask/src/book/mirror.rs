@@ -1,0 +1,122 @@
+//! What mdbook reads: the pages and all files that they link to, each in its place, so that relative links stay right.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use super::{chapters, links, remove};
+use crate::files;
+
+/// Larger files of a linked folder are named on its list and not copied.
+const LARGEST: u64 = 1 << 20;
+
+/// Writes the copy anew.
+pub fn write(root: &Path, to: &Path) -> Result<(), String> {
+    remove(to)?;
+    copy_folder(&root.join("docs"), &to.join("docs"))?;
+    let mut wanted = BTreeSet::new();
+    for page in chapters(root)? {
+        let name = files::relative(root, &page);
+        let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let targets = links::of_text(&files::text(&page)?);
+        wanted.extend(targets.iter().map(|link| links::join(folder, &link.target)));
+        wanted.insert(name);
+    }
+    for name in &wanted {
+        let from = root.join(name);
+        if from.is_dir() {
+            list_folder(&from, name, to)?;
+        } else if from.is_file() && !name.starts_with("..") {
+            copy(&from, &to.join(name))?;
+        }
+    }
+    let summary = files::text(&root.join("docs/SUMMARY.md"))?;
+    files::write(&to.join("SUMMARY.md"), of_root(&summary).as_bytes())?;
+    remove_file(&to.join("docs/SUMMARY.md"))?;
+    copy(&root.join("docs/book.toml"), &to.join("book.toml"))?;
+    remove_file(&to.join("docs/book.toml"))
+}
+
+/// The table of contents with paths from the root of the repository.
+fn of_root(summary: &str) -> String {
+    let mut parts = summary.split("](");
+    let mut text = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let (target, rest) = part.split_once(')').unwrap_or((part, ""));
+        text += &format!("]({}){rest}", links::join("docs", target));
+    }
+    text
+}
+
+/// A page that lists the files of a folder, and copies of those that are small.
+fn list_folder(from: &Path, name: &str, to: &Path) -> Result<(), String> {
+    let mut rows = String::new();
+    let entries = fs::read_dir(from).map_err(|error| format!("cannot read {name}: {error}"))?;
+    let mut found: Vec<_> = entries
+        .flatten()
+        .filter(|entry| entry.path().is_file())
+        .collect();
+    found.sort_by_key(fs::DirEntry::file_name);
+    for entry in found {
+        let file = entry.file_name().to_string_lossy().into_owned();
+        if entry.metadata().is_ok_and(|data| data.len() <= LARGEST) {
+            copy(&entry.path(), &to.join(name).join(&file))?;
+            rows += &format!("<li><a href=\"{file}\">{file}</a></li>\n");
+        } else {
+            rows += &format!("<li>{file}</li>\n");
+        }
+    }
+    let page = format!(
+        "<!doctype html>\n<meta charset=\"utf-8\">\n<title>{name}</title>\n<h1>{name}</h1>\n<ul>\n{rows}</ul>\n"
+    );
+    let folder = to.join(name);
+    fs::create_dir_all(&folder)
+        .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    files::write(&folder.join("index.html"), page.as_bytes())
+}
+
+/// Copies a folder with what is below it.
+pub fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
+    let cannot = |error: std::io::Error| format!("cannot copy {}: {error}", from.display());
+    for entry in fs::read_dir(from).map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        let target = to.join(entry.file_name());
+        if entry.file_type().map_err(cannot)?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            copy(&entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let cannot = |error: std::io::Error| {
+        format!(
+            "cannot copy {} to {}: {error}",
+            from.display(),
+            to.display()
+        )
+    };
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder).map_err(cannot)?;
+    }
+    fs::copy(from, to).map(drop).map_err(cannot)
+}
+
+fn remove_file(file: &Path) -> Result<(), String> {
+    fs::remove_file(file).map_err(|error| format!("cannot remove {}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_root;
+
+    #[test]
+    fn the_table_names_pages_from_the_root() {
+        let table = "[What](../README.md)\n\n- [Start](start.md)\n  - [B](benchmarks/README.md)\n";
+        let expected =
+            "[What](README.md)\n\n- [Start](docs/start.md)\n  - [B](docs/benchmarks/README.md)\n";
+        assert_eq!(of_root(table), expected);
+    }
+}
