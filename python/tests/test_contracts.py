@@ -18,7 +18,7 @@ from hlx import contracts
 from hlx._contract_fields import workgroups_for
 
 PAGE = (EXAMPLES.parent / "docs/contracts.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+BLOCKS = re.findall(r"^```python,needs=vulkan\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 # The object of [[1, 2], [3, 4]] as docs/store.md lays it out: magic, tensor, f32, rank, zeros, extents, length, data.
 MATRIX = (
     "sha256:"

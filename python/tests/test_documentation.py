@@ -12,36 +12,51 @@ import pytest
 import hlx
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/python.md", "docs/optimizers.md", "docs/data.md", "python/README.md"]
-#: The first line of a block that is left out where there is no Vulkan device.
-NEEDS_VULKAN = "# Needs a Vulkan device."
+#: A block: its marks, which tools/pages describes, and its lines.
+FENCE = re.compile(r"^```python(\S*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+#: docs/contracts.md runs in a folder of its own: test_contracts.py.
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for path in [ROOT / "README.md", ROOT / "python/README.md", *(ROOT / "docs").rglob("*.md")]
+    if FENCE.search(path.read_text(encoding="utf-8")) and path.name != "contracts.md"
+)
 
 
-def blocks(page: Path) -> list[tuple[int, str]]:
-    """The page's Python blocks, each with its line."""
+def blocks(page: Path) -> list[tuple[int, str, str]]:
+    """The page's Python blocks, each with its line and its mark."""
     text = page.read_text(encoding="utf-8")
     return [
-        (text.count("\n", 0, match.start()) + 2, match.group(1))
-        for match in re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+        (text.count("\n", 0, match.start()) + 2, match.group(1).removeprefix(","), match.group(2))
+        for match in FENCE.finditer(text)
     ]
+
+
+def is_run(mark: str) -> bool:
+    """Whether a block with this mark is run here."""
+    return mark == "" or (mark == "needs=vulkan" and hlx.vulkan.is_available())
 
 
 def expected(code: str) -> list[str]:
     """What a block says that it prints: the comments that begin a line."""
-    lines = [line.removeprefix("#").removeprefix(" ") for line in code.splitlines() if line.startswith("#")]
-    return lines[1:] if code.startswith(NEEDS_VULKAN) else lines
+    return [line.removeprefix("#").removeprefix(" ") for line in code.splitlines() if line.startswith("#")]
+
+
+def test_pages_are_found() -> None:
+    """Those with the most blocks are among them."""
+    assert {"README.md", "docs/python.md", "docs/dispatch.md", "docs/optimizers.md"} <= set(PAGES)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_the_pages_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page's blocks run in order, in one namespace and a folder of their own."""
     found = blocks(ROOT / page)
-    assert found, f"{page} has no ```python block"
+    if not any(is_run(mark) for _, mark, _ in found):
+        pytest.skip(f"{len(found)} blocks: {', '.join(sorted({mark for _, mark, _ in found}))}")
     shutil.copytree(ROOT / "examples/python", tmp_path / "examples/python")
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
-    for line, code in found:
-        if code.startswith(NEEDS_VULKAN) and not hlx.vulkan.is_available():
+    for line, mark, code in found:
+        if not is_run(mark):
             continue
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
