@@ -36,13 +36,3 @@ pub use hlx_kernels as kernels;
 pub use hlx_nn as nn;
 #[doc(inline)]
 pub use hlx_text as text;
-
-/// The README's example is compiled and run with the doc tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
-/// As are those of the page on optimizers.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/optimizers.md")]
-struct OptimizersPage;
