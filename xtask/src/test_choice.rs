@@ -8,7 +8,10 @@ use crate::files;
 const PACKAGES: [(&str, &str); 8] = [
     ("fuzz-targets", "inputs that fuzzing found"),
     ("hlx-bench", "the tables of the benchmarks"),
-    ("hlx-examples", "the examples"),
+    (
+        "hlx-examples",
+        "the examples and the Rust blocks of the pages",
+    ),
     ("hlx-proof", "orders of summation, found from outside"),
     (
         "hlx-python",

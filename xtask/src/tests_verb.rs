@@ -85,6 +85,11 @@ pub fn run(args: &[String]) -> Outcome {
             "{messages} messages of the validation layer (above)"
         ));
     }
+    left_out.extend(
+        crate::book::blocks(&pages::pages(&command::root())?)
+            .lines()
+            .map(str::to_string),
+    );
     let report = Report::parse(&files::text(&report)?)?;
     println!("\n{}", summary(&results, &report, &left_out));
     if options.pipelines {

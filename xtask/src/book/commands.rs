@@ -74,10 +74,8 @@ fn of_xtask(words: &[&str]) -> Vec<String> {
         return Vec::new();
     }
     let own = rest.iter().take_while(|word| **word != "--");
-    let options = own.filter_map(|word| {
-        word.starts_with("--")
-            .then(|| word.split('=').next().unwrap_or(word))
-    });
+    let options = own.filter(|word| word.starts_with("--"));
+    let options = options.map(|word| word.split('=').next().unwrap_or(word));
     let unknown = options.filter(|option| !help.contains(*option));
     unknown
         .map(|option| format!("`cargo xtask {verb}` has no option {option}"))

@@ -24,6 +24,9 @@ pub fn write(root: &Path, to: &Path) -> Result<(), String> {
     }
     for name in &wanted {
         let from = root.join(name);
+        if name.is_empty() {
+            continue;
+        }
         if from.is_dir() {
             list_folder(&from, name, to)?;
         } else if from.is_file() && !name.starts_with("..") {

@@ -52,7 +52,7 @@ pub fn run(args: &[String]) -> Outcome {
         remove(&book)?;
         let mut build = std::process::Command::new(program);
         build
-            .env("RUST_LOG", "warn")
+            .env("MDBOOK_LOG", "warn")
             .arg("build")
             .arg(&source)
             .arg("--dest-dir")
