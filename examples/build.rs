@@ -1,4 +1,4 @@
-//! Writes the Rust blocks of the project's pages as one file of tests, which tests/pages.rs compiles: one function per page.
+//! Writes the Rust blocks of the project's pages as one file, a function per page, which tests/pages.rs compiles.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

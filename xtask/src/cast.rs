@@ -1,6 +1,5 @@
-//! `cargo xtask cast`: runs the commands of the book's first chapter, and writes what they print, with its times, as an animated SVG.
+//! `cargo xtask cast`: runs the commands of the book's first chapter, and draws what they print as an animated SVG.
 
-use std::fmt::Write;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -142,27 +141,33 @@ fn draw(shown: &[Shown]) -> String {
         let class = if line.is_command { "c" } else { "o" };
         let y = 30.0 + row as f64 * LINE;
         let text = escaped(&line.text);
-        let written = writeln!(lines, "<text class=\"{class} l{row}\" x=\"16\" y=\"{y}\">{text}</text>")
-            .and_then(|()| writeln!(rules, "@keyframes l{row}{{0%{{opacity:0}}{at:.3}%,100%{{opacity:1}}}}.l{row}{{animation-name:l{row}}}"));
-        written.unwrap_or_default(); // A String takes everything.
+        let shown_from = format!("@keyframes l{row}{{0%{{opacity:0}}{at:.3}%,100%{{opacity:1}}}}");
+        rules += &format!("{shown_from}.l{row}{{animation-name:l{row}}}\n");
+        lines += &format!("<text class=\"{class} l{row}\" x=\"16\" y=\"{y}\">{text}</text>\n");
         let hidden = (row + 1).saturating_sub(ROWS) as f64 * LINE;
         // Of lines that appear together, the last one says how far all are moved.
         let is_last = shown
             .get(row + 1)
             .is_none_or(|next| next.second > line.second);
         if is_last {
-            write!(moves, "{at:.3}%{{transform:translateY(-{hidden}px)}}").unwrap_or_default();
+            moves += &format!("{at:.3}%{{transform:translateY(-{hidden}px)}}");
         }
     }
     let end = shown.len().saturating_sub(ROWS) as f64 * LINE;
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         width=\"{width}\" height=\"{height}\" role=\"img\">\n\
          <title>The commands of docs/ten-minutes.md, recorded by cargo xtask cast</title>\n<style>\n\
-         .b{{fill:#fbfbf9;stroke:#c9c9c4}}text{{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre;fill:#24292f;\
-         animation-duration:{length:.2}s;animation-iteration-count:infinite;animation-timing-function:step-end}}.c{{fill:#0550ae;font-weight:600}}\n\
-         .m{{animation:m {length:.2}s step-end infinite}}\n@keyframes m{{0%{{transform:translateY(0)}}{moves}100%{{transform:translateY(-{end}px)}}}}\n{rules}\
+         .b{{fill:#fbfbf9;stroke:#c9c9c4}}\
+         text{{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;\
+         white-space:pre;fill:#24292f;\
+         animation-duration:{length:.2}s;animation-iteration-count:infinite;\
+         animation-timing-function:step-end}}.c{{fill:#0550ae;font-weight:600}}\n\
+         .m{{animation:m {length:.2}s step-end infinite}}\n\
+         @keyframes m{{0%{{transform:translateY(0)}}{moves}100%{{transform:translateY(-{end}px)}}}}\n{rules}\
          @media(prefers-color-scheme:dark){{.b{{fill:#0d1117;stroke:#30363d}}text{{fill:#d1d7de}}.c{{fill:#79c0ff}}}}\n\
-         @media(prefers-reduced-motion:reduce){{text{{animation:none}}.m{{animation:none;transform:translateY(-{end}px)}}}}\n</style>\n\
+         @media(prefers-reduced-motion:reduce){{\
+         text{{animation:none}}.m{{animation:none;transform:translateY(-{end}px)}}}}\n</style>\n\
          <rect class=\"b\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"8\"/>\n\
          <clipPath id=\"t\"><rect x=\"0\" y=\"12\" width=\"{width}\" height=\"{}\"/></clipPath>\n\
          <g clip-path=\"url(#t)\"><g class=\"m\">\n{lines}</g></g>\n</svg>\n",

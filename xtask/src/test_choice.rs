@@ -23,7 +23,7 @@ const PACKAGES: [(&str, &str); 8] = [
 ];
 
 /// Test programs that take `--all`, and what they prove.
-const PROGRAMS: [(&str, &str); 22] = [
+const PROGRAMS: [(&str, &str); 23] = [
     ("adapters", "adapters that are not merged, from the program"),
     ("balance", "the balance loss of experts, from the program"),
     ("causal_balance", "the balance loss of experts by shards"),
@@ -43,6 +43,7 @@ const PROGRAMS: [(&str, &str); 22] = [
     ("likeliest", "the likeliest token, found on the device"),
     ("lora_gpt2", "adapters of GPT-2"),
     ("lora_peft", "adapters beside PEFT"),
+    ("pages", "the commands of the pages"),
     (
         "pytorch_modules",
         "layers and losses beside PyTorch's own samples",

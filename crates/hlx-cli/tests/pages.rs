@@ -1,4 +1,4 @@
-//! The commands of the project's pages: the blocks for the shell run in order, in a folder per page. tools/pages says how.
+//! The commands of the project's pages: blocks for the shell run in order, in a folder per page (tools/pages).
 //!
 //! `HLX_PAGES=minutes` also runs the blocks that need minutes.
 #![cfg(unix)]
@@ -92,8 +92,8 @@ fn run_page(root: &Path, page: &Page) {
     fs::remove_dir_all(&folder).expect("removes");
 }
 
-/// Fails if the commands do not print the lines of a block of text, in their order. What differs between machines, or is left
-/// out, is written as two dots.
+/// Fails if the commands do not print the lines of a block of text, in their order. What differs between machines,
+/// or is left out, is written as two dots.
 fn check_output(page: &Page, block: &Block, output: &str) {
     let mut rest = output;
     for line in block.code.lines() {

@@ -252,7 +252,8 @@ mod tests {
 
     #[test]
     fn finds_blocks_with_their_marks_and_what_is_hidden() {
-        let page = "a\n```sh,needs=gpu\nhlx x\n```\n<!-- rust\nlet a = 1;\n-->\n   ```rust\n   a\n     b\n   ```\n```\nc\n```\n";
+        let page = "a\n```sh,needs=gpu\nhlx x\n```\n\
+                    <!-- rust\nlet a = 1;\n-->\n   ```rust\n   a\n     b\n   ```\n```\nc\n```\n";
         let found = blocks(page).expect("reads");
         let seen: Vec<_> = found
             .iter()
@@ -292,7 +293,8 @@ mod tests {
 
     #[test]
     fn calls_are_found_in_commands() {
-        let code = "HLX_DEVICE=cpu hlx train a \\\n  --set 'b = \"c d\"'   # not hlx\ncargo build -p hlx && hlx list # x\n";
+        let code = "HLX_DEVICE=cpu hlx train a \\\n  --set 'b = \"c d\"'   # not hlx\n\
+                    cargo build -p hlx && hlx list # x\n";
         let commands = commands(code);
         assert_eq!(commands.len(), 2);
         let found: Vec<_> = commands

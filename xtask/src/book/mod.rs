@@ -186,7 +186,8 @@ mod tests {
 
     #[test]
     fn blocks_are_counted_by_what_tests_do_with_them() {
-        let text = "```sh\nhlx a\n```\n```sh,needs=gpu\nhlx b\n```\n<!-- sh\nhlx c\n-->\n```rust,no_run\nd\n```\n```\ne\n```\n";
+        let text = "```sh\nhlx a\n```\n```sh,needs=gpu\nhlx b\n```\n\
+                    <!-- sh\nhlx c\n-->\n```rust,no_run\nd\n```\n```\ne\n```\n";
         let blocks_of = pages::blocks(text).expect("reads");
         let page = pages::Page {
             name: "a.md".to_string(),
