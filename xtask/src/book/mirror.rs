@@ -36,6 +36,10 @@ pub fn write(root: &Path, to: &Path) -> Result<(), String> {
     let summary = files::text(&root.join("docs/SUMMARY.md"))?;
     files::write(&to.join("SUMMARY.md"), of_root(&summary).as_bytes())?;
     remove_file(&to.join("docs/SUMMARY.md"))?;
+    // Pages link to the table, which the book shows beside every page.
+    let redirect =
+        "<!doctype html>\n<meta http-equiv=\"refresh\" content=\"0; url=../index.html\">\n";
+    files::write(&to.join("docs/SUMMARY.html"), redirect.as_bytes())?;
     copy(&root.join("docs/book.toml"), &to.join("book.toml"))?;
     remove_file(&to.join("docs/book.toml"))
 }
