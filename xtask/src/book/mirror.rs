@@ -61,14 +61,15 @@ fn list_folder(from: &Path, name: &str, to: &Path) -> Result<(), String> {
     let entries = fs::read_dir(from).map_err(|error| format!("cannot read {name}: {error}"))?;
     let mut found: Vec<_> = entries
         .flatten()
-        .filter(|entry| entry.path().is_file())
+        .filter(|entry| entry.path().is_file() && entry.file_name() != "book.toml")
         .collect();
     found.sort_by_key(fs::DirEntry::file_name);
     for entry in found {
         let file = entry.file_name().to_string_lossy().into_owned();
         if entry.metadata().is_ok_and(|data| data.len() <= LARGEST) {
             copy(&entry.path(), &to.join(name).join(&file))?;
-            rows += &format!("<li><a href=\"{file}\">{file}</a></li>\n");
+            let page = file.replace(".md", ".html");
+            rows += &format!("<li><a href=\"{page}\">{file}</a></li>\n");
         } else {
             rows += &format!("<li>{file}</li>\n");
         }

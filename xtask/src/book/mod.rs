@@ -176,7 +176,13 @@ fn remove(folder: &Path) -> Result<(), String> {
 fn chapters(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut pages = files::under(&root.join("docs"), &["md"])?;
     pages.retain(|page| !page.ends_with("docs/SUMMARY.md"));
-    pages.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root.join(name)));
+    let others = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "examples/python/README.md",
+    ];
+    pages.extend(others.map(|name| root.join(name)));
     Ok(pages)
 }
 
