@@ -1,5 +1,6 @@
 //! `hlx`: trains, evaluates and runs HLX's models from the command line.
 
+mod audit;
 mod chat;
 mod contract;
 mod crew;
@@ -87,6 +88,8 @@ enum Verb {
     Digest(digest::Arguments),
     /// Recompute a run, the golden runs, or answers by their receipts: are the bits equal, and where do they first differ?
     Verify(verify::Arguments),
+    /// Recompute random stretches of a run and sign what was found, or check such a certificate.
+    Audit(audit::Arguments),
     /// Turn text into token shards, and verify them.
     Data(data::Arguments),
     /// Train tokenizers.
@@ -158,6 +161,7 @@ fn main() -> ExitCode {
         Verb::Key(arguments) => key::run(&arguments),
         Verb::Digest(arguments) => digest::run(&arguments),
         Verb::Verify(arguments) => return verify::run(&arguments),
+        Verb::Audit(arguments) => return audit::run(&arguments),
         Verb::Data(arguments) => data::run(&arguments),
         Verb::Tokenizer(arguments) => tokenizer::run(&arguments),
         Verb::Plot(arguments) => plot::run(&arguments),

@@ -97,6 +97,11 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             json: arguments.json,
         }),
     };
+    end(verdict)
+}
+
+/// The exit status of a verdict; an error is printed.
+pub fn end(verdict: Result<Verdict>) -> ExitCode {
     match verdict {
         Ok(Verdict::Equal) => ExitCode::SUCCESS,
         Ok(Verdict::Differs) => ExitCode::from(DIFFERS),
@@ -238,7 +243,8 @@ fn print_report(report: &Report) -> Result<()> {
     Ok(())
 }
 
-fn print_difference(difference: &Difference) -> Result<()> {
+/// Says where a run and its recomputation first differ.
+pub fn print_difference(difference: &Difference) -> Result<()> {
     let source = match difference.source {
         Source::Chain => "record",
         Source::Checkpoint => "checkpoint",

@@ -28,6 +28,23 @@ pub enum ReceiptError {
         /// The key that was given.
         expected: String,
     },
+    /// Bytes that are no certificate of an audit, or one that contradicts itself.
+    #[error("the certificate is damaged: {0}")]
+    Certificate(String),
+    /// A signature that is not that of the key over the certificate.
+    #[error("the signature is not that of the key {0} over this certificate")]
+    CertificateSignature(String),
+    /// A certificate of another key than the one expected.
+    #[error("the certificate is signed by the key {found}, expected {expected}")]
+    CertificateKey {
+        /// The certificate's key.
+        found: String,
+        /// The key that was given.
+        expected: String,
+    },
+    /// What an audit is told to do and cannot.
+    #[error("{0}")]
+    Audit(String),
     /// A key's file.
     #[error("{path}: {reason}")]
     KeyFile {
@@ -44,6 +61,10 @@ pub enum ReceiptError {
 impl ReceiptError {
     pub(crate) fn form(reason: impl ToString) -> Self {
         Self::Form(reason.to_string())
+    }
+
+    pub(crate) fn certificate(reason: impl ToString) -> Self {
+        Self::Certificate(reason.to_string())
     }
 
     pub(crate) fn key_file(path: &Path, reason: impl ToString) -> Self {

@@ -5,22 +5,32 @@
 //! function's value: two servers on different devices that answer one request with one seed make the same body, byte
 //! for byte. Link, information and signature are outside of it. `docs/receipts.md` has the format, member by member.
 //!
+//! A [`Certificate`] is what an audit of a run states, in a DSSE [`Envelope`]. `docs/audit.md` has its format.
+//!
 //! This crate knows no model: what recomputes an answer is in `hlx-train`.
 
+mod audit;
 mod body;
 mod canonical;
 mod chain;
 mod digest;
+mod envelope;
 mod error;
 mod format;
 mod key;
 mod number;
 mod receipt;
 
+pub use audit::{
+    Audit, AuditMethod, AuditWork, AuditedRun, AuditedSubject, Auditor, Certificate, Chance,
+    Layout, MOST_CERTIFICATE_BYTES, MOST_SEED_BYTES, PASSED, PREDICATE_TYPE, SameStretches,
+    chance_of_passing, check_seed, choose,
+};
 pub use body::{Body, FinishReason, Grammar, GrammarKind, ModelDigests, NamedFile, Sampling};
 pub use canonical::canonical;
 pub use chain::{Chain, ChainFault, ChainFinding, check_chains};
 pub use digest::{Sha256, StepDigest};
+pub use envelope::Envelope;
 pub use error::ReceiptError;
 pub use format::{ALGORITHM, KIND, MOST_BYTES, VERSION};
 pub use key::{PublicKey, SigningKey, public_path};

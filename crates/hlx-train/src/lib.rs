@@ -7,6 +7,7 @@
 //! What is trained, and on what, is a [`Task`](task::Task): a language model over bytes or
 //! tokens, or a classifier of images. This crate knows models through `hlx-nn`. It knows no Vulkan.
 
+pub mod audit;
 pub mod calibration;
 pub mod chat;
 pub mod companions;

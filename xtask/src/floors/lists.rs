@@ -181,6 +181,7 @@ pub const FLOORS: &[Floors] = &[
             &["text_source", "train"],
             &["model_source"],
             &["golden", "receipts", "timing", "verify"],
+            &["audit"],
         ],
     },
     Floors {

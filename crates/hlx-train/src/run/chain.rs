@@ -311,6 +311,27 @@ impl Chain {
     pub fn is_torn(&self) -> bool {
         self.torn
     }
+
+    /// The file's bytes up to the end of a record's line, read anew.
+    ///
+    /// # Errors
+    /// The file and the system's message; a file that has become shorter.
+    pub fn bytes_to(&self, record: &ProvedRecord) -> Result<Vec<u8>> {
+        let place = || self.path.display().to_string();
+        let mut bytes = files::read(&self.path).with_context(place)?;
+        ensure!(bytes.len() >= record.end, "{}: has become shorter", place());
+        bytes.truncate(record.end);
+        Ok(bytes)
+    }
+
+    /// The file's bytes up to the end of its last record's line, read anew.
+    ///
+    /// # Errors
+    /// As [`Chain::bytes_to`].
+    pub fn proved_bytes(&self) -> Result<Vec<u8>> {
+        let last = self.records.last();
+        last.map_or_else(|| Ok(Vec::new()), |last| self.bytes_to(last))
+    }
 }
 
 /// What a chain comes to, without its records.

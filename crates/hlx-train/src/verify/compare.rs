@@ -9,7 +9,10 @@ use hlx_kernels::tree_digest::{TensorRoot, tree_digest_f32};
 use hlx_nn::{MODEL_FILE, ParameterBuilder, StateDigest};
 
 use super::report::{Difference, ElementDifference, Mismatch, Source, TensorDifference};
-use crate::run::{Bits, ChainRecord, Checkpoint, STATE_FILE, State, tensor_digits};
+use crate::run::{
+    Bits, ChainRecord, Checkpoint, LossSum, Progress, STATE_FILE, State, read_schedule_state,
+    tensor_digits,
+};
 use crate::train::Engine;
 
 /// Compares a record with the one made now; `state` holds the digests of the latter.
@@ -119,21 +122,15 @@ pub(super) fn add_element(
 /// Compares a checkpoint's tensors and place with the state made now.
 pub(super) fn checkpoint(
     engine: &Engine,
-    found: &ChainRecord,
+    (found, progress): (&ChainRecord, &Progress),
     state: &StateDigest,
     checkpoint: &Checkpoint,
     equal_to: Option<u64>,
 ) -> Result<Option<Difference>> {
     let (saved, values) = (saved_tensors(engine, checkpoint)?, values(engine)?);
     let tensor = tensors(state).find_map(|root| unequal_tensor(root, &saved, &values));
-    let progress = read_state(checkpoint)?.progress;
-    let place = |step, epoch, batch_idx| format!("step {step}, epoch {epoch}, batch {batch_idx}");
-    let theirs = place(progress.step, progress.epoch, progress.batch_idx);
-    let ours = place(found.step, found.epoch, found.batch_idx);
-    let mismatches: Vec<Mismatch> = (theirs != ours)
-        .then(|| mismatch("data cursor".to_owned(), theirs, ours))
-        .into_iter()
-        .collect();
+    let mut mismatches = places(engine, found, &read_state(checkpoint)?);
+    mismatches.extend(schedules(engine, progress, checkpoint)?);
     let differs = tensor.is_some() || !mismatches.is_empty();
     Ok(differs.then_some(Difference {
         source: Source::Checkpoint,
@@ -143,6 +140,59 @@ pub(super) fn checkpoint(
         mismatches,
         tensor,
     }))
+}
+
+/// Where a checkpoint is another place of the run than the one reached now.
+fn places(engine: &Engine, found: &ChainRecord, saved: &State) -> Vec<Mismatch> {
+    let at = &saved.progress;
+    let place = |step, epoch, batch_idx| format!("step {step}, epoch {epoch}, batch {batch_idx}");
+    let theirs = place(at.step, at.epoch, at.batch_idx);
+    let ours = place(found.step, found.epoch, found.batch_idx);
+    let count = engine.optimizer.step_count();
+    let all = [
+        ("data cursor", theirs, ours),
+        (
+            "optimizer's step",
+            saved.optimizer.step.to_string(),
+            count.to_string(),
+        ),
+    ];
+    let differ = all.into_iter().filter(|(_, theirs, ours)| theirs != ours);
+    differ
+        .map(|(what, theirs, ours)| mismatch(what.to_owned(), theirs, ours))
+        .collect()
+}
+
+/// Where the state of a schedule that follows the losses differs, of those that have one.
+fn schedules(
+    engine: &Engine,
+    progress: &Progress,
+    checkpoint: &Checkpoint,
+) -> Result<Vec<Mismatch>> {
+    let Some(ours) = engine.schedule_state() else {
+        return Ok(Vec::new());
+    };
+    let theirs = read_schedule_state(checkpoint)?;
+    let losses = read_state(checkpoint)?.progress.epoch_loss;
+    let sum = |losses: LossSum| {
+        let bits = losses.sum.to_bits();
+        format!(
+            "{} over {} (bits {bits:016x})",
+            losses.sum, losses.n_targets
+        )
+    };
+    let all = [
+        (
+            "schedule's state",
+            format!("{theirs:?}"),
+            format!("{ours:?}"),
+        ),
+        ("epoch's losses", sum(losses), sum(progress.epoch_loss)),
+    ];
+    let differ = all.into_iter().filter(|(_, theirs, ours)| theirs != ours);
+    Ok(differ
+        .map(|(what, theirs, ours)| mismatch(what.to_owned(), theirs, ours))
+        .collect())
 }
 
 type Values = HashMap<String, Vec<f32>>;

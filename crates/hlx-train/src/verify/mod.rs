@@ -5,7 +5,9 @@
 //! element. What device the run was made on does not matter.
 
 mod compare;
+mod inputs;
 mod report;
+mod stored;
 mod stretch;
 mod tensors;
 mod verdict;
@@ -16,16 +18,14 @@ use anyhow::{Context as _, Result, ensure};
 use hlx_core::Device;
 use hlx_nn::MicroBatchPlan;
 
+pub use inputs::{Inputs, proved_config, proved_corpus};
 pub use report::{Difference, ElementDifference, Mismatch, Report, Source, TensorDifference};
 
+pub use stored::StoredStates;
 pub use tensors::{NamedTensor, checkpoint_tensors, tensor_names};
 pub use verdict::Verdict;
 
-use crate::config::Config;
-use crate::run::{
-    Bits, Chain, ChainRecord, Checkpoint, Progress, ProvedRecord, RunFolder, check_specification,
-};
-use crate::task::Corpus;
+use crate::run::{Bits, Chain, ChainRecord, Checkpoint, Progress, ProvedRecord, RunFolder};
 use crate::train::{ChainRecorder, Engine};
 use stretch::Stretch;
 
@@ -63,10 +63,39 @@ impl Verification {
     /// One line with why the run cannot be checked: no chain or a damaged one, a step that it
     /// does not reach, a damaged checkpoint, another corpus, a device without the memory.
     pub fn new(device: &Device, run: &Path, options: &VerifyOptions) -> Result<Self> {
-        let folder = RunFolder::open(run)?;
-        let chain = Chain::read(&folder.chain_path())?;
+        let (folder, chain) = inputs::read(run)?;
+        // What needs no corpus is said before it is read.
         let stretch = Stretch::choose(&folder, &chain, options)?;
-        let (config, corpus) = inputs(&folder, &chain, options)?;
+        let inputs = Inputs::prove(folder, chain, options.data_path.as_deref())?;
+        Self::of_stretch(device, inputs, stretch, options)
+    }
+
+    /// As [`Verification::new`], of a run that was read before.
+    ///
+    /// # Errors
+    /// As [`Verification::new`].
+    pub fn of(device: &Device, inputs: &Inputs, options: &VerifyOptions) -> Result<Self> {
+        let stretch = Stretch::choose(&inputs.folder, &inputs.chain, options)?;
+        Self::of_stretch(device, inputs.clone(), stretch, options)
+    }
+
+    fn of_stretch(
+        device: &Device,
+        inputs: Inputs,
+        stretch: Stretch,
+        options: &VerifyOptions,
+    ) -> Result<Self> {
+        let Inputs {
+            folder,
+            chain,
+            mut config,
+            corpus,
+        } = inputs;
+        if let Some(size) = options.micro_batch_size {
+            config.train.micro_batch_size = Some(size);
+            let (batch_size, shards) = (config.train.batch_size, config.shards());
+            MicroBatchPlan::new(batch_size, size, shards).context("--micro-batch-size")?;
+        }
         let base = stretch.base.as_deref().map(Checkpoint::open).transpose()?;
         let (engine, progress) = Engine::new(device, config, corpus, base.as_ref())?;
         let mut recorder = ChainRecorder::new(&engine, None)?;
@@ -212,54 +241,12 @@ impl Verification {
                 compare::add_element(&self.engine, &state, &checkpoint, difference).map(Some)
             }
             (None, Some(checkpoint)) => {
-                compare::checkpoint(&self.engine, &found, &state, &checkpoint, equal_to)
+                let at = (&found, &self.progress);
+                compare::checkpoint(&self.engine, at, &state, &checkpoint, equal_to)
             }
             (difference, None) => Ok(difference),
         }
     }
-}
-
-/// Reads the configuration and the corpus, and proves that they are the run's.
-fn inputs(folder: &RunFolder, chain: &Chain, options: &VerifyOptions) -> Result<(Config, Corpus)> {
-    let mut config = folder.config()?;
-    let origin = chain.origin()?;
-    check_specification(chain.path(), origin.specification)?;
-    ensure!(
-        origin.arithmetic == config.arithmetic.name(),
-        "{}: the run is of arithmetic {}, config.toml says {}",
-        chain.path().display(),
-        origin.arithmetic,
-        config.arithmetic
-    );
-    let found = origin.digest_of(&config)?;
-    ensure!(
-        origin.config == found,
-        "{}: config.toml is not what the run was made with: its digest is {found}, the chain says \
-         {}",
-        folder.path().display(),
-        origin.config
-    );
-    if let Some(size) = options.micro_batch_size {
-        config.train.micro_batch_size = Some(size);
-        let (batch_size, shards) = (config.train.batch_size, config.shards());
-        MicroBatchPlan::new(batch_size, size, shards).context("--micro-batch-size")?;
-    }
-    let path = options.data_path.clone();
-    let path = path.unwrap_or_else(|| PathBuf::from(&config.data.path));
-    let hint = || "the run's corpus is needed (--data says where it lies)";
-    let corpus = Corpus::load(&path, &config).with_context(hint)?;
-    ensure!(
-        origin.data == corpus.digest(),
-        "{}: is not the run's corpus: its SHA-256 is {}, the chain says {}",
-        path.display(),
-        corpus.digest(),
-        origin.data
-    );
-    // The digest of shards is that of their index, which has the files'.
-    if let Corpus::Shards(data) = &corpus {
-        data.shards.verify()?;
-    }
-    Ok((config, corpus))
 }
 
 /// Fails unless the chain's record is of the checkpoint's state.

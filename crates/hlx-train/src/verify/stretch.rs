@@ -98,7 +98,7 @@ fn asked_for(chain: &Chain, options: &VerifyOptions) -> Result<(u64, u64)> {
 }
 
 /// Proves a checkpoint's files, and that it names the chain's record of its step.
-fn check_recorded(chain: &Chain, step: u64, path: &Path) -> Result<()> {
+pub(super) fn check_recorded(chain: &Chain, step: u64, path: &Path) -> Result<()> {
     let stated = Checkpoint::open(path)?.digests;
     check_specification(path, stated.specification)?;
     let place = || format!("{}", path.display());

@@ -71,7 +71,7 @@ pub fn tensor_names(folder: &RunFolder) -> Result<Vec<String>> {
 }
 
 /// The model of a checkpoint, declared and without memory.
-fn declared(checkpoint: &Checkpoint) -> Result<ParameterBuilder> {
+pub(super) fn declared(checkpoint: &Checkpoint) -> Result<ParameterBuilder> {
     let path = || checkpoint.path().display().to_string();
     let sizes = Sizes::from_bytes(checkpoint.file(CONFIG_FILE)?).with_context(path)?;
     let mut builder = ParameterBuilder::new();
