@@ -41,6 +41,7 @@ mod tui;
 mod usage;
 mod verify;
 mod weights;
+mod zoo;
 
 use std::process::ExitCode;
 
@@ -90,6 +91,8 @@ enum Verb {
     Verify(verify::Arguments),
     /// Recompute random stretches of a run and sign what was found, or check such a certificate.
     Audit(audit::Arguments),
+    /// Small models to start from, whose results are published by digest.
+    Zoo(zoo::Arguments),
     /// Turn text into token shards, and verify them.
     Data(data::Arguments),
     /// Train tokenizers.
@@ -145,7 +148,21 @@ fn main() -> ExitCode {
         return ExitCode::from(usage::STATUS);
     }
     log::warn_of_unknown_variables();
-    let done = match arguments.verb {
+    run(arguments.verb)
+}
+
+/// Runs another verb of the program, as if it had been started with these arguments.
+fn dispatch(arguments: &[String]) -> ExitCode {
+    let program = std::iter::once("hlx");
+    let line = program.chain(arguments.iter().map(String::as_str));
+    match Arguments::try_parse_from(line) {
+        Ok(arguments) => run(arguments.verb),
+        Err(error) => usage::print(error),
+    }
+}
+
+fn run(verb: Verb) -> ExitCode {
+    let done = match verb {
         Verb::Train(arguments) => return train::run(&arguments),
         Verb::Eval(arguments) => eval::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),
@@ -162,6 +179,7 @@ fn main() -> ExitCode {
         Verb::Digest(arguments) => digest::run(&arguments),
         Verb::Verify(arguments) => return verify::run(&arguments),
         Verb::Audit(arguments) => return audit::run(&arguments),
+        Verb::Zoo(arguments) => return zoo::run(&arguments, dispatch),
         Verb::Data(arguments) => data::run(&arguments),
         Verb::Tokenizer(arguments) => tokenizer::run(&arguments),
         Verb::Plot(arguments) => plot::run(&arguments),

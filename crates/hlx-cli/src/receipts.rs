@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use hlx_autograd::DType;
 use hlx_core::{Arithmetic, Device};
-use hlx_receipt::{ChainFinding, MOST_BYTES, PublicKey, Receipt, check_chains};
+use hlx_receipt::{Certificate, ChainFinding, MOST_BYTES, PublicKey, Receipt, check_chains};
+use hlx_train::audit::names_weights;
 use hlx_train::generate::TextModel;
 use hlx_train::opening::Opening;
 use hlx_train::receipts::{
@@ -16,6 +17,7 @@ use hlx_train::receipts::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
+use crate::audit::certificate_bytes;
 use crate::golden;
 use crate::print::{self, say};
 
@@ -31,6 +33,8 @@ pub struct Wanted<'a> {
     pub average: bool,
     /// The adapter that was added to the model.
     pub adapter: Option<&'a Path>,
+    /// The certificate that the receipts must name.
+    pub audit: Option<&'a Path>,
     /// Where it is recomputed.
     pub device: &'a str,
     /// Whether one line of JSON is printed.
@@ -87,6 +91,9 @@ pub fn verify(wanted: &Wanted<'_>) -> Result<golden::Verdict> {
     let chains = check_chains(&whole)?;
     let device = Device::open_from_env(wanted.device)?;
     let training = recompute(wanted, &device, &mut given)?;
+    if let Some(path) = wanted.audit {
+        check_audit(wanted.model, path, training.as_ref(), &mut given)?;
+    }
     let found = Found {
         device: device.info().to_string(),
         given,
@@ -224,6 +231,39 @@ fn recompute(
     }
     bar.finish_and_clear();
     Ok(training)
+}
+
+/// Checks that receipts name a certificate, and that it covers the training of the weights that have answered.
+fn check_audit(
+    model: &Path,
+    path: &Path,
+    training: Option<&Training>,
+    given: &mut [Given],
+) -> Result<()> {
+    let bytes = certificate_bytes(path)?;
+    let certificate = Certificate::open(&bytes).with_context(|| path.display().to_string())?;
+    for one in given.iter_mut().filter(|one| one.is_valid()) {
+        let Some(receipt) = &one.receipt else {
+            continue;
+        };
+        let found = match receipt.information.audit {
+            Some(named) if named == certificate.sha256 => {
+                let weights = &receipt.body.model.weights_sha256;
+                names_weights(&certificate, weights, model, training)
+            }
+            Some(named) => Err(anyhow!(
+                "the receipt names the certificate {named}, expected {}",
+                certificate.sha256
+            )),
+            None => Err(anyhow!("the receipt names no certificate of an audit")),
+        };
+        let detail = format!(
+            "of {} steps, by the key {}",
+            certificate.audit.run.steps.0, certificate.key
+        );
+        one.checks.push(Check::of("audit", found.map(|()| detail)));
+    }
+    Ok(())
 }
 
 fn progress_bar(n: u64, json: bool) -> ProgressBar {

@@ -133,9 +133,9 @@ impl Screen {
             String::new()
         };
         let samples = match trainer.config().data.format {
-            Format::Digits => "drawn digits",
+            Format::Digits | Format::ColouredDigits => "drawn digits",
             Format::AsciiPairs => "drawn pairs",
-            Format::Idx => "images",
+            Format::Idx | Format::Cifar10 => "images",
             Format::Shards => "rows",
             Format::Pairs | Format::Text => "samples",
         };

@@ -50,6 +50,9 @@ pub struct Arguments {
     /// With --receipt: the adapter that the server was given.
     #[arg(long, value_name = "DIR", requires = "receipts")]
     adapter: Option<PathBuf>,
+    /// With --receipt: the certificate of an audit (hlx audit) that the receipts must name, of the training of MODEL.
+    #[arg(long, value_name = "FILE", requires = "receipts")]
+    audit: Option<PathBuf>,
     /// Train the golden runs and compare their digests with those that HLX was published with.
     #[arg(long)]
     golden: bool,
@@ -124,6 +127,7 @@ impl Arguments {
             key: self.key.as_deref(),
             average: self.average,
             adapter: self.adapter.as_deref(),
+            audit: self.audit.as_deref(),
             device: self.device()?,
             json: self.json,
         })

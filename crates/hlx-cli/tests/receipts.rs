@@ -265,6 +265,39 @@ fn answers_of_a_gguf_file_are_recomputed_from_its_blocks() {
 }
 
 #[test]
+fn receipts_name_the_audit_of_the_run_that_has_trained_the_weights() {
+    let place = trained("receipts-audit");
+    place.succeeds(&["train", "config.toml", "--set", "seed=8", "--out", "other"]);
+    for run in ["run", "other"] {
+        place.succeeds(&["audit", run, "--stretches", "1", "--key", "server.key"]);
+    }
+    {
+        let server = Server::start(
+            &place,
+            &["run", "--receipts", "receipts", "--audit", "run/audit.json"],
+        );
+        server.ask(&json!({"model": "run", "prompt": "light", "max_tokens": 4}));
+    }
+    let of = |audit| ["receipts", "--model", "run", "--audit", audit];
+    let printed = verified(&place, &of("run/audit.json"), "cpu", 0);
+    assert!(
+        printed.contains("audit      of 3 steps, by the key "),
+        "{printed}"
+    );
+    let printed = verified(&place, &of("other/audit.json"), "cpu", 1);
+    assert!(
+        printed.contains("the receipt names the certificate "),
+        "{printed}"
+    );
+    // A certificate of another run is not served.
+    let line = place.fails(&["serve", "run", "--port", "0", "--audit", "other/audit.json"]);
+    assert!(
+        line.contains("other/audit.json: is not of the training"),
+        "{line}"
+    );
+}
+
+#[test]
 fn weights_that_are_not_in_the_chain_are_found() {
     let place = trained("receipts-chain");
     place.succeeds(&["train", "config.toml", "--set", "seed=8", "--out", "other"]);

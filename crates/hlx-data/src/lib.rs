@@ -23,6 +23,7 @@
 //! ```
 
 mod ascii_pairs;
+mod cifar;
 mod confusion;
 mod dataset;
 mod digits;

@@ -16,6 +16,8 @@ pub(crate) const NOISE: u32 = 2;
 pub(crate) const DIGIT: u32 = 3;
 /// Which English is said, and how.
 pub(crate) const ASCII_PAIR: u32 = 4;
+/// The colours of drawn images.
+pub(crate) const COLOUR: u32 = 5;
 
 /// Returns the four words of a counter: `index` counts within `stream`.
 pub fn words(seed: u64, purpose: u32, stream: u32, index: u32) -> [u32; 4] {

@@ -24,7 +24,7 @@ mod receipt;
 pub use audit::{
     Audit, AuditMethod, AuditWork, AuditedRun, AuditedSubject, Auditor, Certificate, Chance,
     Layout, MOST_CERTIFICATE_BYTES, MOST_SEED_BYTES, PASSED, PREDICATE_TYPE, SameStretches,
-    chance_of_passing, check_seed, choose,
+    chance_of_passing, check_seed, choose, random_seed,
 };
 pub use body::{Body, FinishReason, Grammar, GrammarKind, ModelDigests, NamedFile, Sampling};
 pub use canonical::canonical;

@@ -55,6 +55,9 @@ pub struct Information {
     pub model: String,
     /// The route that was asked.
     pub route: String,
+    /// SHA-256 of a certificate of an audit of the run that has trained the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Sha256>,
 }
 
 /// Who has signed.

@@ -319,10 +319,11 @@ pub fn planned_steps(config: &Config, last: Option<&Metric>) -> Option<u64> {
 pub(crate) fn task(config: &Config, manifest: Option<&Manifest>) -> String {
     let data = &config.data;
     let model = match (data.format, config.model.kind) {
-        (Format::Idx | Format::Digits, Some(ModelKind::Cnn)) => {
-            "convolutional classifier of images"
-        }
-        (Format::Idx | Format::Digits, _) => "classifier of images",
+        (format, _) if !format.is_of_texts() => match config.model.kind {
+            Some(ModelKind::Cnn) => "convolutional classifier of images",
+            Some(ModelKind::Resnet) => "residual classifier of images",
+            _ => "classifier of images",
+        },
         (Format::Shards, _) => "language model of tokens",
         _ => "language model of bytes",
     };

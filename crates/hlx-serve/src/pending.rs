@@ -89,6 +89,7 @@ impl Ended {
             program: concat!("hlx ", env!("CARGO_PKG_VERSION")).to_owned(),
             model: model.id.clone(),
             route: wish.route.clone(),
+            audit: model.audit(),
         };
         keeper.add(body, information).map(Some)
     }

@@ -32,6 +32,8 @@ pub struct Served {
     digests: ModelDigests,
     arithmetic: &'static str,
     device: String,
+    /// SHA-256 of a certificate of an audit of the model's training.
+    audit: Option<Sha256>,
 }
 
 impl Served {
@@ -68,6 +70,7 @@ impl Served {
             digests,
             arithmetic: device.arithmetic().name(),
             device: devices,
+            audit: None,
         })
     }
 
@@ -76,6 +79,18 @@ impl Served {
     pub fn with_files(mut self, files: Vec<NamedFile>) -> Self {
         self.digests.files = files;
         self
+    }
+
+    /// The same with a certificate of an audit of its training, which receipts name by its SHA-256.
+    #[must_use]
+    pub fn with_audit(mut self, certificate: Sha256) -> Self {
+        self.audit = Some(certificate);
+        self
+    }
+
+    /// SHA-256 of the certificate of its training, if it has one.
+    pub(crate) fn audit(&self) -> Option<Sha256> {
+        self.audit
     }
 
     /// The same with another chat template.
@@ -111,7 +126,7 @@ impl Served {
     }
 
     /// The model by its digests.
-    pub(crate) fn digests(&self) -> &ModelDigests {
+    pub fn digests(&self) -> &ModelDigests {
         &self.digests
     }
 

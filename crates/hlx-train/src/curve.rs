@@ -48,7 +48,7 @@ impl LossUnit {
         match format {
             Format::Pairs | Format::AsciiPairs | Format::Text => Self::Byte,
             Format::Shards => Self::Token,
-            Format::Idx | Format::Digits => Self::Image,
+            Format::Idx | Format::Digits | Format::Cifar10 | Format::ColouredDigits => Self::Image,
         }
     }
 

@@ -130,7 +130,7 @@ pub const FLOORS: &[Floors] = &[
                 "transform",
             ],
             &["image_set", "image_transform", "loader"],
-            &["misread"],
+            &["cifar", "misread"],
         ],
     },
     Floors {

@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_core::{Device, environment};
-use hlx_receipt::SigningKey;
+use hlx_receipt::{Certificate, SigningKey};
 use hlx_serve::{ReceiptSettings, Served, Settings, router, serve};
+use hlx_train::audit::names_weights;
 use hlx_train::engine::Limits;
 use hlx_train::generate::{TextModel, Wanted};
-use hlx_train::receipts::files_of_model;
+use hlx_train::receipts::{files_of_model, training_of};
 use hlx_train::sample::Sampling;
 
+use crate::audit::certificate_bytes;
 use crate::weights::WeightsArguments;
 
 use named::{Named, devices_of};
@@ -78,6 +80,9 @@ pub struct Arguments {
     /// Write the receipt of every answer to this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "no_receipts")]
     receipts: Option<PathBuf>,
+    /// A certificate of an audit (hlx audit) of the run that has trained a model; the receipts of its answers name it.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_receipts")]
+    audit: Option<PathBuf>,
     /// Give no receipts.
     #[arg(long)]
     no_receipts: bool,
@@ -90,6 +95,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     // What takes no time is checked before models are opened.
     let settings = settings(arguments)?;
+    let certificate = arguments.audit.as_deref().map(certificate).transpose()?;
     let models = named(&arguments.models)?;
     let address = (arguments.host.as_str(), arguments.port);
     let listener = TcpListener::bind(address);
@@ -98,8 +104,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let made = std::fs::create_dir_all(folder);
         made.with_context(|| folder.display().to_string())?;
     }
-    let models = models.iter().map(|model| open(model, arguments));
-    let models = models.collect::<Result<Vec<Served>>>()?;
+    let opened = models.iter().map(|model| open(model, arguments));
+    let mut opened = opened.collect::<Result<Vec<Served>>>()?;
+    if let Some((path, certificate)) = arguments.audit.as_deref().zip(certificate.as_ref()) {
+        opened = with_audit(
+            opened,
+            &models,
+            path,
+            certificate,
+            arguments.weights.opening().average,
+        )?;
+    }
+    let models = opened;
     // The engine's thread has a core of its own, and the CPU device needs all others.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -114,6 +130,48 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         serve(listener, router, &settings, signal()).await;
         Ok(())
     })
+}
+
+/// Reads a certificate, whose signature must be its key's.
+fn certificate(path: &Path) -> Result<Certificate> {
+    let bytes = certificate_bytes(path)?;
+    Certificate::open(&bytes).with_context(|| path.display().to_string())
+}
+
+/// Gives a certificate to the models whose training it covers: one at least.
+fn with_audit(
+    opened: Vec<Served>,
+    models: &[Named],
+    path: &Path,
+    certificate: &Certificate,
+    average: bool,
+) -> Result<Vec<Served>> {
+    let mut against = None;
+    let mut covers = 0;
+    let mut all = Vec::with_capacity(opened.len());
+    for (served, model) in opened.into_iter().zip(models) {
+        let digests = served.digests();
+        let training = training_of(&model.folder, average, digests)?;
+        let weights = digests.weights_sha256;
+        let named = names_weights(certificate, &weights, &model.folder, training.as_ref());
+        all.push(match named {
+            Ok(()) => {
+                covers += 1;
+                served.with_audit(certificate.sha256)
+            }
+            Err(reason) => {
+                against.get_or_insert(reason);
+                served
+            }
+        });
+    }
+    match against {
+        Some(reason) if covers == 0 => Err(reason.context(format!(
+            "{}: is not of the training of a model that is served",
+            path.display()
+        ))),
+        _ => Ok(all),
+    }
 }
 
 /// What the server takes, from whom, and whose receipts it gives.

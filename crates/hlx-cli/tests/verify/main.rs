@@ -2,6 +2,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+
+mod audits;
 mod faults;
 mod specification;
 mod tampering;

@@ -1,8 +1,9 @@
-//! Classifiers of images: a multilayer perceptron, and a small convolutional network.
+//! Classifiers of images: a multilayer perceptron, a small convolutional network and a small residual one.
 
 use hlx_autograd::{Activation, ConvOptions, PoolOptions, Tensor};
 use serde::{Deserialize, Serialize};
 
+use super::residual::Residual;
 use crate::error::NnError;
 use crate::layers::{BatchNorm2d, Conv2d, Dropout, Linear};
 use crate::limits::check_parameters;
@@ -22,6 +23,8 @@ pub enum ClassifierKind {
     Mlp,
     /// Convolutions with pooling, then affine layers.
     Cnn,
+    /// Residual blocks with batch norms, the mean over the pixels, then affine layers.
+    Resnet,
 }
 
 /// The sizes of a [`Classifier`].
@@ -34,7 +37,7 @@ pub struct ClassifierConfig {
     pub input: [usize; 3],
     /// The number of classes.
     pub classes: usize,
-    /// The channels of each convolution; none of an mlp.
+    /// The channels of each convolution, or of each residual block; none of an mlp.
     pub channels: Vec<usize>,
     /// The widths of the hidden affine layers.
     pub hidden: Vec<usize>,
@@ -52,11 +55,23 @@ impl ClassifierConfig {
         let filters = [&[channels], &self.channels[..]].concat();
         let pixels = |n_halvings: usize| (height >> n_halvings) * (width >> n_halvings);
         let last = filters.last().copied().unwrap_or(1);
-        let row = last * pixels(self.channels.len());
+        let is_residual = self.kind == ClassifierKind::Resnet;
+        let row = match is_residual {
+            true => last,
+            false => last * pixels(self.channels.len()),
+        };
         let widths = [&[row], &self.hidden[..], &[self.classes]].concat();
-        let convolutions = filters.windows(2).map(|pair| vec![9, pair[0], pair[1]]);
+        let mut convolutions: Vec<_> = filters
+            .windows(2)
+            .map(|pair| vec![9, pair[0], pair[1]])
+            .collect();
+        if is_residual {
+            // The second convolution of each block; shortcuts are smaller than the first.
+            convolutions.extend(self.channels.iter().map(|&n| vec![9, n, n]));
+            convolutions.extend(filters.windows(2).map(|pair| vec![pair[0], pair[1]]));
+        }
         let layers = widths.windows(2).map(<[usize]>::to_vec);
-        let products: Vec<Vec<usize>> = convolutions.chain(layers).collect();
+        let products: Vec<Vec<usize>> = convolutions.into_iter().chain(layers).collect();
         let products: Vec<&[usize]> = products.iter().map(Vec::as_slice).collect();
         check_parameters(&products)
     }
@@ -95,6 +110,12 @@ impl ClassifierConfig {
         if self.kind == ClassifierKind::Mlp && self.batch_norm {
             return fail("an mlp has no batch norm".to_owned());
         }
+        if self.kind == ClassifierKind::Resnet && self.channels.is_empty() {
+            return fail("a resnet has one residual block at least".to_owned());
+        }
+        if self.kind == ClassifierKind::Resnet && self.batch_norm {
+            return fail("a resnet has its batch norms without batch_norm".to_owned());
+        }
         let [_, height, width] = self.input;
         // Each convolution is followed by a pooling that halves the image.
         let halvings = height.min(width).ilog2() as usize;
@@ -125,8 +146,13 @@ impl ClassifierConfig {
 /// and dropout; then the affine layer of the classes. In PyTorch a `Sequential` of `Conv2d(padding=1)`
 /// (with `bias=False` in front of a batch norm), `BatchNorm2d`, `ReLU`, `MaxPool2d(2)`, `Flatten`,
 /// `Linear` and `Dropout`; initial values have PyTorch's distribution.
+///
+/// A `resnet` has a convolution of 3 by 3 with a batch norm and ReLU, for each of `channels` a residual block of two of them (all but the
+/// first halve the image), and the mean over the pixels in front of the affine layers.
 #[derive(Clone, Debug)]
 pub struct Classifier {
+    /// `residual.stem`, `residual.blocks.0` and so on; none of another kind.
+    residual: Option<Residual>,
     /// `convolutions.0` and so on.
     convolutions: Vec<Conv2d>,
     /// `norms.0` and so on, one a convolution; none without `batch_norm`.
@@ -163,7 +189,13 @@ impl Classifier {
         let [mut channels, mut height, mut width] = config.input;
         let mut convolutions = Vec::with_capacity(config.channels.len());
         let mut norms = Vec::new();
-        for (layer_idx, &output) in config.channels.iter().enumerate() {
+        let residual = (config.kind == ClassifierKind::Resnet)
+            .then(|| Residual::new(&mut b.child("residual"), channels, &config.channels));
+        let convolved = match residual {
+            Some(_) => &[][..],
+            None => &config.channels[..],
+        };
+        for (layer_idx, &output) in convolved.iter().enumerate() {
             let mut own = b.child(format!("convolutions.{layer_idx}"));
             let sizes = [channels, output];
             convolutions.push(convolution(&mut own, sizes, !config.batch_norm));
@@ -175,7 +207,10 @@ impl Classifier {
             }
             (channels, height, width) = (output, height / 2, width / 2);
         }
-        let mut input = channels.saturating_mul(height).saturating_mul(width);
+        let mut input = match residual {
+            Some(_) => config.channels.last().copied().unwrap_or(channels),
+            None => channels.saturating_mul(height).saturating_mul(width),
+        };
         let (mut hidden, mut dropouts) = (Vec::new(), Vec::new());
         for (layer_idx, &output) in config.hidden.iter().enumerate() {
             let mut b = b.child(format!("hidden.{layer_idx}"));
@@ -184,6 +219,7 @@ impl Classifier {
             input = output;
         }
         Ok(Self {
+            residual,
             convolutions,
             norms,
             hidden,
@@ -208,7 +244,10 @@ impl Module for Classifier {
         if [channels, height, width] != image {
             return Err(unfitting(x, image));
         }
-        let mut x = x.clone();
+        let mut x = match &self.residual {
+            Some(residual) => residual.forward(x, mode)?,
+            None => x.clone(),
+        };
         for (layer_idx, convolution) in self.convolutions.iter().enumerate() {
             x = convolution.forward(&x, mode)?;
             if let Some(norm) = self.norms.get(layer_idx) {
@@ -283,6 +322,50 @@ mod tests {
         };
         logits.sum()?.backward_with(&plan)?;
         model.weights().check_gradients()
+    }
+
+    #[test]
+    fn a_resnet_adds_its_input_and_reaches_every_parameter() -> Result<()> {
+        let device = hlx_core::testing::cpu()?;
+        let residual = ClassifierConfig {
+            kind: ClassifierKind::Resnet,
+            input: [3, 9, 8],
+            channels: vec![4, 6],
+            hidden: vec![],
+            ..config()
+        };
+        let model = Model::new(&device, 3, |b| Classifier::new(b, &residual))?;
+        let parameters = model.weights().parameters().iter();
+        let shapes: Vec<String> = parameters
+            .filter(|one| one.shape().len() > 1)
+            .map(|one| format!("{} {:?}", one.name(), one.shape()))
+            .collect();
+        let expected = [
+            "residual.stem.weight [4, 3, 3, 3]",
+            "residual.blocks.0.first.weight [4, 4, 3, 3]",
+            "residual.blocks.0.second.weight [4, 4, 3, 3]",
+            "residual.blocks.1.first.weight [6, 4, 3, 3]",
+            "residual.blocks.1.second.weight [6, 6, 3, 3]",
+            "residual.blocks.1.shortcut.weight [6, 4, 1, 1]",
+            "output.weight [5, 6]",
+        ];
+        assert_eq!(shapes, expected);
+        let x = Tensor::randn(&device, &[4, 3, 9, 8], 1)?.with_samples(0)?;
+        let logits = model.forward(&x, &Mode::train(&device, 7)?)?;
+        assert_eq!(logits.shape(), [4, 5]);
+        let plan = BackwardPlan {
+            shards: 2,
+            ..BackwardPlan::default()
+        };
+        logits.sum()?.backward_with(&plan)?;
+        model.weights().check_gradients()?;
+        let without = ClassifierConfig {
+            channels: vec![],
+            ..residual
+        };
+        let error = without.validate().expect_err("has no block").to_string();
+        assert!(error.contains("one residual block"), "{error}");
+        Ok(())
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod balance;
 mod causal_lm;
 mod causal_model;
 mod classifier;
+mod residual;
 mod slots;
 mod token_step;
 

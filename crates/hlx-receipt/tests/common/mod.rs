@@ -74,6 +74,7 @@ pub fn information() -> Information {
         program: "hlx 0.1.0".to_owned(),
         model: "small".to_owned(),
         route: "/v1/completions".to_owned(),
+        audit: None,
     }
 }
 

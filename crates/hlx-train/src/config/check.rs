@@ -83,7 +83,12 @@ impl Config {
             self.micro_batch_size(),
             self.train.batch_size / self.shards(),
         );
-        let of_norms = self.model.batch_norm.then_some("model.batch_norm needs");
+        let is_residual = self.model.classifier_kind() == Some(ClassifierKind::Resnet);
+        let of_norms = match (self.model.batch_norm, is_residual) {
+            (true, _) => Some("model.batch_norm needs"),
+            (false, true) => Some("model.kind resnet needs"),
+            (false, false) => None,
+        };
         let of_integers =
             (self.arithmetic == Arithmetic::Integer).then_some("arithmetic = \"integer\" needs");
         match of_norms.or(of_integers) {
@@ -115,10 +120,7 @@ impl DataSection {
                 "data.length",
                 self.length.is_some() && self.format != Format::Shards,
             ),
-            (
-                "data.part",
-                self.part.is_some() && self.format != Format::Idx,
-            ),
+            ("data.part", self.part.is_some() && !self.format.has_parts()),
             (
                 "data.count",
                 self.count.is_some() && !self.format.is_drawn(),
@@ -219,6 +221,10 @@ impl ModelSection {
             Some(ClassifierKind::Cnn) => (
                 [&of_transformers[..], &of_causal].concat(),
                 "channels, batch_norm, hidden and dropout with kind cnn",
+            ),
+            Some(ClassifierKind::Resnet) => (
+                [&of_transformers[..], &of_causal, &of_cnns[1..]].concat(),
+                "channels, hidden and dropout with kind resnet",
             ),
         };
         if let Some((key, _)) = wrong.into_iter().find(|(_, is_set)| *is_set) {

@@ -95,6 +95,10 @@ pub enum Format {
     Idx,
     /// Digits that the project draws itself, keyed by the seed.
     Digits,
+    /// CIFAR-10's binary files.
+    Cifar10,
+    /// Digits in colours, of the size of CIFAR-10's images, that the project draws itself, keyed by the seed.
+    ColouredDigits,
 }
 
 impl Format {
@@ -113,7 +117,12 @@ impl Format {
 
     /// Whether the project draws the samples itself.
     pub fn is_drawn(self) -> bool {
-        matches!(self, Self::AsciiPairs | Self::Digits)
+        matches!(self, Self::AsciiPairs | Self::Digits | Self::ColouredDigits)
+    }
+
+    /// Whether its files are of several parts, of which one is read.
+    pub fn has_parts(self) -> bool {
+        matches!(self, Self::Idx | Self::Cifar10)
     }
 
     /// Whether the data lie in a file or a folder.
@@ -133,9 +142,14 @@ impl DataSection {
         if self.format == Format::Idx && self.path.is_empty() {
             (self.format, self.part) = (Format::Digits, None);
         }
+        if self.format == Format::Cifar10 && self.path.is_empty() {
+            (self.format, self.part) = (Format::ColouredDigits, None);
+        }
         match self.format {
-            Format::Idx => _ = self.part.get_or_insert_with(|| "train".to_owned()),
-            Format::Digits => _ = self.count.get_or_insert(2000),
+            Format::Idx | Format::Cifar10 => {
+                _ = self.part.get_or_insert_with(|| "train".to_owned())
+            }
+            Format::Digits | Format::ColouredDigits => _ = self.count.get_or_insert(2000),
             Format::AsciiPairs => {
                 self.count.get_or_insert(50_000);
                 return;
@@ -163,7 +177,7 @@ impl DataSection {
         self.rows.unwrap_or_default()
     }
 
-    /// Which files of a folder of IDX files are read.
+    /// Which files of a folder of images are read.
     pub fn part(&self) -> &str {
         self.part.as_deref().unwrap_or("train")
     }

@@ -100,6 +100,8 @@ pub enum ModelKind {
     Mlp,
     /// A classifier of convolutions and affine layers.
     Cnn,
+    /// A classifier of residual blocks.
+    Resnet,
 }
 
 impl ModelSection {
@@ -109,6 +111,7 @@ impl ModelSection {
             ModelKind::Transformer => None,
             ModelKind::Mlp => Some(ClassifierKind::Mlp),
             ModelKind::Cnn => Some(ClassifierKind::Cnn),
+            ModelKind::Resnet => Some(ClassifierKind::Resnet),
         }
     }
 
@@ -121,6 +124,10 @@ impl ModelSection {
             Some(ClassifierKind::Cnn) => {
                 self.channels.get_or_insert_with(|| vec![16, 32]);
                 self.hidden.get_or_insert_with(|| vec![64]);
+            }
+            Some(ClassifierKind::Resnet) => {
+                self.channels.get_or_insert_with(|| vec![16, 32, 64]);
+                self.hidden.get_or_insert_with(Vec::new);
             }
             // A key that does not fit beside them is refused by the check.
             None if self.is_causal() && self.preset.is_none() => {
@@ -186,7 +193,9 @@ impl Config {
         let model = &self.model;
         let kind = model.classifier_kind();
         let sizes = ClassifierConfig {
-            kind: kind.context("model.kind: a transformer reads no images, expected mlp or cnn")?,
+            kind: kind.context(
+                "model.kind: a transformer reads no images, expected mlp, cnn or resnet",
+            )?,
             input,
             classes,
             channels: model.channels.clone().unwrap_or_default(),

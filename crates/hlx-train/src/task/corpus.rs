@@ -73,6 +73,13 @@ impl Corpus {
             }
             Format::Shards => Self::Shards(Tokens::open(path)?),
             Format::Idx => Self::Images(ImageSet::from_idx_folder(path, section.part())?.into()),
+            Format::Cifar10 => {
+                Self::Images(ImageSet::from_cifar10_folder(path, section.part())?.into())
+            }
+            Format::ColouredDigits => {
+                let count = section.count.unwrap_or(0);
+                Self::Images(ImageSet::drawn_coloured_digits(count, config.seed)?.into())
+            }
             Format::Digits => {
                 let count = section.count.unwrap_or(0);
                 Self::Images(ImageSet::drawn_digits(count, config.seed)?.into())

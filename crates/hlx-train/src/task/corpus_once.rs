@@ -57,7 +57,9 @@ fn mark(path: &Path, config: &Config) -> String {
     let files = match config.data.format {
         Format::Pairs | Format::Text | Format::Shards => vec![path.to_owned()],
         Format::Idx => images.map(|name| path.join(name)).collect(),
-        Format::AsciiPairs | Format::Digits => Vec::new(),
+        // Each rank reads its batches' files for itself.
+        Format::Cifar10 => Vec::new(),
+        Format::AsciiPairs | Format::Digits | Format::ColouredDigits => Vec::new(),
     };
     let found = files.iter().filter_map(|file| file.metadata().ok());
     let found = found.filter(|found| found.is_file() && found.len() > 0);

@@ -1,0 +1,84 @@
+//! A recipe's card in Markdown: a function of `zoo.json` and `results.json`.
+
+use std::fmt::Write as _;
+
+use super::index::{Published, Recipe, Zoo};
+
+/// The card of a recipe.
+pub fn card(zoo: &Zoo, recipe: &Recipe) -> String {
+    let Recipe {
+        name,
+        title,
+        data,
+        licence,
+        limits,
+        ..
+    } = recipe;
+    let mut text = format!("# {name}\n\n{title}. Written by `hlx zoo card --write`.\n\n");
+    let argument = match &recipe.needs {
+        Some(_) => " --data PATH",
+        None => "",
+    };
+    let _ = write!(
+        text,
+        "```sh\nhlx zoo train {name}{argument}\nhlx zoo verify {name}\n"
+    );
+    text += match recipe.kind.as_str() {
+        "pairs" => "hlx zoo chat NAME\n```\n\n",
+        _ => "```\n\n",
+    }
+    .replace("NAME", name)
+    .as_str();
+    text += "| | |\n|---|---|\n";
+    let mut row = |what: &str, said: &str| {
+        let _ = writeln!(text, "| {what} | {said} |");
+    };
+    row("data", data);
+    if let Some(needs) = &recipe.needs {
+        row("`--data`", needs);
+    }
+    if let Some(without) = &recipe.without {
+        row("without `--data`", without);
+    }
+    if let Some(after) = &recipe.after {
+        row("begins with", &format!("the run of `{after}`"));
+    }
+    row("licence", licence);
+    row("what it can't do", limits);
+    text.push('\n');
+    let results = zoo.results_of(name);
+    if results.is_empty() {
+        text += "No result is published yet.\n";
+    }
+    for result in results {
+        text += &section(result);
+    }
+    text
+}
+
+/// What was published for some data.
+fn section(result: &Published) -> String {
+    let kind = match result.held_out {
+        true => "held out",
+        false => "in training",
+    };
+    let loss = result
+        .loss
+        .map_or_else(String::new, |loss| format!("{loss:.5}, {kind}"));
+    let mut text = format!(
+        "**On the data `{}`**\n\n| | |\n|---|---|\n| parameters | {}, {} KB in f32 |\n| steps | {} |\n| loss | {loss} |\n\
+         | digest of the parameters | `{}` |\n| last record of the chain | `{}` |\n| specification | {} |\n",
+        result.data,
+        result.n_parameters,
+        (4 * result.n_parameters).div_ceil(1000),
+        result.steps,
+        result.parameters,
+        result.record,
+        result.specification
+    );
+    for time in &result.times {
+        let _ = writeln!(text, "| time, {} | {} s |", time.device, time.seconds);
+    }
+    text.push('\n');
+    text
+}

@@ -1,0 +1,336 @@
+//! `hlx zoo`: recipes whose results are published by digest, and their cards.
+
+mod card;
+mod index;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::json;
+
+use crate::golden::Verdict;
+use crate::print::say;
+use crate::verify::end;
+use index::{Published, Recipe, Trained, Zoo};
+
+/// Exit status: 0 done, or equal; 1 differs; 2 cannot be done.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The folder of the recipes.
+    #[arg(long, value_name = "DIR", default_value = "zoo", global = true)]
+    zoo: PathBuf,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// List the recipes with their published results.
+    List {
+        /// Print one line of JSON instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Train a recipe, and compare its digest with the published one.
+    Train(Train),
+    /// Compare a trained recipe's digest with the published one, and compute its steps again.
+    Verify(Verify),
+    /// Talk to a trained recipe.
+    Chat(OfRun),
+    /// Print a recipe's card, or write all cards.
+    Card {
+        /// The recipe; all with --write.
+        #[arg(value_name = "NAME", required_unless_present = "write")]
+        name: Option<String>,
+        /// Write the cards of all recipes to ZOO/cards.
+        #[arg(long, conflicts_with = "name")]
+        write: bool,
+    },
+}
+
+#[derive(clap::Args)]
+struct OfRun {
+    /// The recipe.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The run folder; runs/zoo/NAME if left out.
+    #[arg(long, value_name = "DIR")]
+    run: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+struct Train {
+    #[command(flatten)]
+    of: OfRun,
+    /// The data, where the recipe has none of its own.
+    #[arg(long, value_name = "PATH")]
+    data: Option<PathBuf>,
+    /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    device: String,
+    /// Add what was found to ZOO/results.json: for those who publish recipes.
+    #[arg(long)]
+    publish: bool,
+}
+
+#[derive(clap::Args)]
+struct Verify {
+    #[command(flatten)]
+    of: OfRun,
+    /// The data, if they are no longer where the run read them.
+    #[arg(long, value_name = "PATH")]
+    data: Option<PathBuf>,
+    /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    device: String,
+    /// Compare the digests alone, and compute nothing.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// What another verb of the program does.
+pub type Dispatch = fn(&[String]) -> ExitCode;
+
+/// Does what was asked; `dispatch` runs the program's other verbs.
+pub fn run(arguments: &Arguments, dispatch: Dispatch) -> ExitCode {
+    let zoo = match Zoo::open(&arguments.zoo) {
+        Ok(zoo) => zoo,
+        Err(error) => return end(Err(error)),
+    };
+    match &arguments.verb {
+        Verb::List { json } => end(list(&zoo, *json).map(|()| Verdict::Equal)),
+        Verb::Train(wanted) => wanted.run(&zoo, dispatch),
+        Verb::Verify(wanted) => wanted.run(&zoo, dispatch),
+        Verb::Chat(of) => match zoo.recipe(&of.name).and_then(|recipe| of.trained(recipe)) {
+            Ok(run) => dispatch(&["chat".to_owned(), shown(&run)]),
+            Err(error) => end(Err(error)),
+        },
+        Verb::Card { name, .. } => end(cards(&zoo, name.as_deref()).map(|()| Verdict::Equal)),
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+impl OfRun {
+    fn path(&self) -> PathBuf {
+        let usual = || Path::new("runs/zoo").join(&self.name);
+        self.run.clone().unwrap_or_else(usual)
+    }
+
+    /// The run's folder, which must be there.
+    fn trained(&self, recipe: &Recipe) -> Result<PathBuf> {
+        let path = self.path();
+        ensure!(
+            path.join("config.toml").exists(),
+            "{}: is not there: `hlx zoo train {}` trains it",
+            path.display(),
+            recipe.name
+        );
+        Ok(path)
+    }
+}
+
+fn list(zoo: &Zoo, as_json: bool) -> Result<()> {
+    if as_json {
+        let recipes = zoo.recipes.iter().map(|recipe| {
+            json!({
+                "name": recipe.name, "title": recipe.title, "kind": recipe.kind,
+                "licence": recipe.licence, "published": zoo.results_of(&recipe.name),
+            })
+        });
+        return say!(
+            "{}",
+            json!({"kind": "zoo", "recipes": recipes.collect::<Vec<_>>()})
+        );
+    }
+    say!(
+        "{:<19}{:>11}{:>10}  {:<18}what it is",
+        "name",
+        "parameters",
+        "loss",
+        "digest"
+    )?;
+    for recipe in &zoo.recipes {
+        let results = zoo.results_of(&recipe.name);
+        let Some(first) = results.first() else {
+            say!(
+                "{:<19}{:>11}{:>10}  {:<18}{}",
+                recipe.name,
+                "",
+                "",
+                "none yet",
+                recipe.title
+            )?;
+            continue;
+        };
+        let loss = first
+            .loss
+            .map_or_else(String::new, |loss| format!("{loss:.4}"));
+        say!(
+            "{:<19}{:>11}{loss:>10}  {:<18}{}",
+            recipe.name,
+            first.n_parameters,
+            first.parameters.get(..16).unwrap_or_default(),
+            recipe.title
+        )?;
+    }
+    Ok(())
+}
+
+fn cards(zoo: &Zoo, name: Option<&str>) -> Result<()> {
+    if let Some(name) = name {
+        return say!("{}", card::card(zoo, zoo.recipe(name)?).trim_end());
+    }
+    for recipe in &zoo.recipes {
+        let path = zoo.card_path(&recipe.name);
+        hlx_core::files::write_atomically(&path, card::card(zoo, recipe).as_bytes())
+            .with_context(|| format!("{}: cannot be written", path.display()))?;
+        say!("written    {}", path.display())?;
+    }
+    Ok(())
+}
+
+impl Train {
+    fn run(&self, zoo: &Zoo, dispatch: Dispatch) -> ExitCode {
+        let prepared = zoo.recipe(&self.of.name).and_then(|recipe| {
+            let data = self.prepared_data(recipe, dispatch)?;
+            Ok((recipe, data))
+        });
+        let (recipe, data) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return end(Err(error)),
+        };
+        let run = self.of.path();
+        let mut line: Vec<String> = ["train", &shown(&zoo.recipe_path(&recipe.name))]
+            .map(str::to_owned)
+            .to_vec();
+        line.extend(["--out".to_owned(), shown(&run)]);
+        line.extend(["--device".to_owned(), self.device.clone()]);
+        if let Some(data) = data {
+            line.extend(["--data".to_owned(), shown(&data)]);
+        }
+        let began = Instant::now();
+        let status = dispatch(&line);
+        if status != ExitCode::SUCCESS {
+            return status;
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        let compared = || {
+            let trained = Trained::read(&run)?;
+            if self.publish {
+                zoo.publish(&recipe.name, &trained, seconds)?;
+                say!("published  {}", shown(&zoo.results_path()))?;
+                return Ok(Verdict::Equal);
+            }
+            compare(zoo, recipe, &trained)
+        };
+        end(compared())
+    }
+
+    /// Where the data lie; texts of recipes of tokens are prepared beside the run.
+    fn prepared_data(&self, recipe: &Recipe, dispatch: Dispatch) -> Result<Option<PathBuf>> {
+        if let Some(name) = &recipe.after {
+            let before = Path::new("runs/zoo").join(name);
+            ensure!(
+                before.join("config.toml").exists(),
+                "{}: is not there: `hlx zoo train {name}` comes first",
+                before.display()
+            );
+        }
+        let Some(needs) = &recipe.needs else {
+            ensure!(
+                self.data.is_none(),
+                "--data: {} has its own data",
+                recipe.name
+            );
+            return Ok(None);
+        };
+        let Some(data) = &self.data else {
+            ensure!(
+                recipe.without.is_some(),
+                "{} needs its data: --data names {needs}",
+                recipe.name
+            );
+            return Ok(None);
+        };
+        let Some(vocabulary) = recipe.vocabulary else {
+            return Ok(Some(data.clone()));
+        };
+        let folder = Path::new("runs/zoo/tokens").join(vocabulary.to_string());
+        let tokenizer = folder.with_extension("json");
+        if !folder.exists() {
+            std::fs::create_dir_all("runs/zoo/tokens").context("runs/zoo/tokens")?;
+            let (tokenizer, folder, data) = (shown(&tokenizer), shown(&folder), shown(data));
+            let n = vocabulary.to_string();
+            for line in [
+                &["tokenizer", "train", "--vocab", &n, "-o", &tokenizer, &data][..],
+                &[
+                    "data",
+                    "prepare",
+                    "--tokenizer",
+                    &tokenizer,
+                    "-o",
+                    &folder,
+                    &data,
+                ],
+            ] {
+                let line: Vec<String> = line.iter().map(|&one| one.to_owned()).collect();
+                if dispatch(&line) != ExitCode::SUCCESS {
+                    bail!("{data}: cannot be prepared (the line above says why)");
+                }
+            }
+        }
+        Ok(Some(folder))
+    }
+}
+
+impl Verify {
+    fn run(&self, zoo: &Zoo, dispatch: Dispatch) -> ExitCode {
+        let compared = || {
+            let recipe = zoo.recipe(&self.of.name)?;
+            let run = self.of.trained(recipe)?;
+            let verdict = compare(zoo, recipe, &Trained::read(&run)?)?;
+            Ok((run, verdict))
+        };
+        let run = match compared() {
+            Ok((run, Verdict::Equal)) if !self.quick => run,
+            Ok((_, verdict)) => return end(Ok(verdict)),
+            Err(error) => return end(Err(error)),
+        };
+        let mut line = vec!["verify".to_owned(), shown(&run)];
+        line.extend(["--device".to_owned(), self.device.clone()]);
+        if let Some(data) = &self.data {
+            line.extend(["--data".to_owned(), shown(data)]);
+        }
+        dispatch(&line)
+    }
+}
+
+/// Says whether a run's end is the published one.
+fn compare(zoo: &Zoo, recipe: &Recipe, trained: &Trained) -> Result<Verdict> {
+    let results = zoo.results_of(&recipe.name);
+    let same_data = results.iter().find(|one| one.data == trained.data);
+    let Some(Published {
+        parameters, record, ..
+    }) = same_data
+    else {
+        say!("published  nothing for these data, {}", trained.data)?;
+        say!("found      {}", trained.parameters)?;
+        return Ok(Verdict::CannotCheck);
+    };
+    if *parameters == trained.parameters && *record == trained.record {
+        say!("published  {parameters}: equal")?;
+        return Ok(Verdict::Equal);
+    }
+    say!("published  {parameters}, record {record}")?;
+    say!(
+        "differs    {}, record {}",
+        trained.parameters,
+        trained.record
+    )?;
+    Ok(Verdict::Differs)
+}
