@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
-use common::{SMALL_MODEL, Scratch, text};
+use common::{SMALL_MODEL, Scratch, status, text};
 use serde_json::{Value, json};
 
 /// A server that ends with its value.
