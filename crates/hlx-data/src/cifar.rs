@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_in_their_order_and_wrong_ones_have_a_line() -> Result<()> {
+    fn files_are_read_in_their_order_and_wrong_ones_have_a_line() -> Result<(), crate::BoxError> {
         let folder = std::env::temp_dir().join(format!("hlx-cifar-{}", std::process::id()));
         fs::create_dir_all(&folder)?;
         let drawn = ImageSet::drawn_coloured_digits(12, 3)?;

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::index::{Published, Recipe, Zoo};
+use hlx_core::digest::sha256_hex;
+use hlx_core::files;
+
+use super::index::{Kind, Published, Recipe, Zoo};
 
 /// The card of a recipe.
 pub fn card(zoo: &Zoo, recipe: &Recipe) -> String {
@@ -23,12 +26,10 @@ pub fn card(zoo: &Zoo, recipe: &Recipe) -> String {
         text,
         "```sh\nhlx zoo train {name}{argument}\nhlx zoo verify {name}\n"
     );
-    text += match recipe.kind.as_str() {
-        "pairs" => "hlx zoo chat NAME\n```\n\n",
-        _ => "```\n\n",
+    if recipe.kind != Kind::Images {
+        let _ = writeln!(text, "hlx zoo chat {name}");
     }
-    .replace("NAME", name)
-    .as_str();
+    text += "```\n\n";
     text += "| | |\n|---|---|\n";
     let mut row = |what: &str, said: &str| {
         let _ = writeln!(text, "| {what} | {said} |");
@@ -45,6 +46,14 @@ pub fn card(zoo: &Zoo, recipe: &Recipe) -> String {
     }
     row("licence", licence);
     row("what it can't do", limits);
+    if let Ok(bytes) = files::read(&zoo.weights_path(name)) {
+        let file = format!(
+            "`weights/{name}.gguf`, {} KB, SHA-256 `{}`",
+            bytes.len().div_ceil(1000),
+            sha256_hex(&bytes)
+        );
+        row("weights of 16 bits", &file);
+    }
     text.push('\n');
     let results = zoo.results_of(name);
     if results.is_empty() {

@@ -16,8 +16,8 @@ pub struct Recipe {
     pub name: String,
     /// What it is, in a few words.
     pub title: String,
-    /// `images`, `pairs` or `text`.
-    pub kind: String,
+    /// What it reads.
+    pub kind: Kind,
     /// Its data.
     pub data: String,
     /// The licence of the data, and who may use the weights.
@@ -36,6 +36,18 @@ pub struct Recipe {
     /// The recipe whose run it begins with.
     #[serde(default)]
     pub after: Option<String>,
+}
+
+/// What a recipe's model reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Images, which it names the class of.
+    Images,
+    /// Inputs, which it answers.
+    Pairs,
+    /// The beginning of a text, which it goes on from.
+    Text,
 }
 
 /// A published result: of a recipe and data.
@@ -144,6 +156,11 @@ impl Zoo {
     /// The card of a recipe.
     pub fn card_path(&self, name: &str) -> PathBuf {
         self.folder.join("cards").join(format!("{name}.md"))
+    }
+
+    /// The published weights of a recipe, of 16 bits; few have some.
+    pub fn weights_path(&self, name: &str) -> PathBuf {
+        self.folder.join("weights").join(format!("{name}.gguf"))
     }
 
     /// The file of the results.

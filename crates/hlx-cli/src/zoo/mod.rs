@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::golden::Verdict;
 use crate::print::say;
 use crate::verify::end;
-use index::{Published, Recipe, Trained, Zoo};
+use index::{Kind, Published, Recipe, Trained, Zoo};
 
 /// Exit status: 0 done, or equal; 1 differs; 2 cannot be done.
 #[derive(clap::Args)]
@@ -37,8 +37,8 @@ enum Verb {
     Train(Train),
     /// Compare a trained recipe's digest with the published one, and compute its steps again.
     Verify(Verify),
-    /// Talk to a trained recipe.
-    Chat(OfRun),
+    /// Talk to a trained recipe of pairs, or let one of a text go on from a beginning.
+    Chat(Chat),
     /// Print a recipe's card, or write all cards.
     Card {
         /// The recipe; all with --write.
@@ -58,6 +58,18 @@ struct OfRun {
     /// The run folder; runs/zoo/NAME if left out.
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+struct Chat {
+    #[command(flatten)]
+    of: OfRun,
+    /// For recipes of a text: what it goes on from.
+    #[arg(long, value_name = "TEXT", default_value = "ROMEO:\n")]
+    prompt: String,
+    /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    device: String,
 }
 
 #[derive(clap::Args)]
@@ -103,8 +115,8 @@ pub fn run(arguments: &Arguments, dispatch: Dispatch) -> ExitCode {
         Verb::List { json } => end(list(&zoo, *json).map(|()| Verdict::Equal)),
         Verb::Train(wanted) => wanted.run(&zoo, dispatch),
         Verb::Verify(wanted) => wanted.run(&zoo, dispatch),
-        Verb::Chat(of) => match zoo.recipe(&of.name).and_then(|recipe| of.trained(recipe)) {
-            Ok(run) => dispatch(&["chat".to_owned(), shown(&run)]),
+        Verb::Chat(wanted) => match wanted.line(&zoo) {
+            Ok(line) => dispatch(&line),
             Err(error) => end(Err(error)),
         },
         Verb::Card { name, .. } => end(cards(&zoo, name.as_deref()).map(|()| Verdict::Equal)),
@@ -131,6 +143,30 @@ impl OfRun {
             recipe.name
         );
         Ok(path)
+    }
+}
+
+impl Chat {
+    /// The verb that talks to the run, or to the published weights where there is no run.
+    fn line(&self, zoo: &Zoo) -> Result<Vec<String>> {
+        let recipe = zoo.recipe(&self.of.name)?;
+        let weights = zoo.weights_path(&recipe.name);
+        let is_here = self.of.run.is_some() || self.of.path().exists() || !weights.exists();
+        let model = match is_here {
+            true => self.of.trained(recipe)?,
+            false => weights,
+        };
+        let mut line = match recipe.kind {
+            Kind::Images => bail!("{}: reads images and does not talk", recipe.name),
+            Kind::Pairs => vec!["chat".to_owned(), shown(&model)],
+            Kind::Text => vec![
+                "generate".to_owned(),
+                shown(&model),
+                format!("--prompt={}", self.prompt),
+            ],
+        };
+        line.extend(["--device".to_owned(), self.device.clone()]);
+        Ok(line)
     }
 }
 

@@ -10,3 +10,4 @@ mod numbers;
 mod output;
 mod shell;
 mod variables;
+mod zoo;

@@ -1,0 +1,122 @@
+//! `hlx zoo`: the recipes of the repository, their cards, and what was published of the smallest.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hlx_train::config::Config;
+use serde_json::Value;
+
+use crate::common::{Scratch, status};
+
+fn zoo() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../zoo")
+}
+
+/// The zoo in a folder of its own, without the weights.
+fn copied(place: &Scratch) {
+    for folder in ["recipes", "data/xor"] {
+        let (from, to) = (zoo().join(folder), place.join("zoo").join(folder));
+        fs::create_dir_all(&to).expect("made");
+        for entry in fs::read_dir(from).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            fs::copy(&path, to.join(path.file_name().expect("a name"))).expect("copied");
+        }
+    }
+    for name in ["zoo.json", "results.json"] {
+        fs::copy(zoo().join(name), place.join("zoo").join(name)).expect("copied");
+    }
+}
+
+#[test]
+fn every_recipe_has_a_configuration_a_result_and_its_card() {
+    let place = Scratch::new("zoo");
+    let folder = zoo().display().to_string();
+    let line = place.succeeds(&["zoo", "list", "--json", "--zoo", &folder]);
+    let listed: Value = serde_json::from_str(&line).expect("JSON");
+    let recipes = listed["recipes"].as_array().expect("a list");
+    assert!(recipes.len() >= 10);
+    for recipe in recipes {
+        let name = recipe["name"].as_str().expect("a name");
+        Config::load(&zoo().join(format!("recipes/{name}.toml")), &[]).expect(name);
+        let published = recipe["published"].as_array().expect("a list");
+        assert!(!published.is_empty(), "{name}: no result is published");
+        let card = place.succeeds(&["zoo", "card", name, "--zoo", &folder]);
+        let written = fs::read_to_string(zoo().join(format!("cards/{name}.md"))).expect(name);
+        assert_eq!(
+            card.trim_end(),
+            written.trim_end(),
+            "`hlx zoo card --write` renews it"
+        );
+    }
+    let weights = fs::read_dir(zoo().join("weights")).expect("a folder");
+    let sizes = weights.map(|entry| entry.expect("an entry").metadata().expect("is known").len());
+    assert!(sizes.sum::<u64>() < 4 << 20);
+}
+
+#[test]
+fn the_smallest_recipe_has_its_published_digest_and_another_one_differs() {
+    let place = Scratch::new("zoo");
+    copied(&place);
+    let text = place.succeeds(&["zoo", "train", "xor"]);
+    assert!(
+        text.contains("100.00%") && text.contains(": equal"),
+        "{text}"
+    );
+    let text = place.succeeds(&["zoo", "verify", "xor"]);
+    assert!(
+        text.contains(": equal") && text.contains("equal      up to step 200"),
+        "{text}"
+    );
+    let recipe = place.join("zoo/recipes/xor.toml");
+    let changed = fs::read_to_string(&recipe)
+        .expect("reads")
+        .replace("seed = 1", "seed = 2");
+    fs::write(&recipe, changed).expect("writes");
+    let (code, text, _) = status(&place, &["zoo", "train", "xor", "--run", "other"]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("\ndiffers    "), "{text}");
+    let (code, text, _) = status(&place, &["zoo", "verify", "xor", "--run", "other"]);
+    assert_eq!((code, text.lines().count()), (1, 2), "{text}");
+}
+
+#[test]
+fn what_the_zoo_cannot_do_has_a_line() {
+    let place = Scratch::new("zoo");
+    copied(&place);
+    let cases: [(&[&str], &str); 7] = [
+        (
+            &["list", "--zoo", "none"],
+            "none: is no zoo: it holds no zoo.json",
+        ),
+        (&["train", "gpt9"], "gpt9: is no recipe, expected xor, "),
+        (
+            &["train", "shakespeare-gpt"],
+            "shakespeare-gpt needs its data: --data names a file",
+        ),
+        (
+            &["train", "xor", "--data", "a"],
+            "--data: xor has its own data",
+        ),
+        (
+            &["train", "ascii-lora"],
+            "`hlx zoo train ascii-pairs` comes first",
+        ),
+        (
+            &["verify", "xor"],
+            "runs/zoo/xor: is not there: `hlx zoo train xor` trains it",
+        ),
+        (
+            &["chat", "ascii-pairs"],
+            "runs/zoo/ascii-pairs: is not there",
+        ),
+    ];
+    for (arguments, words) in cases {
+        let (code, _, stderr) = status(&place, &[&["zoo"], arguments].concat());
+        assert_eq!(
+            (code, stderr.lines().count()),
+            (2, 1),
+            "{arguments:?}: {stderr}"
+        );
+        assert!(stderr.contains(words), "{stderr}");
+    }
+}
