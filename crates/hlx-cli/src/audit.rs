@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use hlx_core::{Device, files};
 use hlx_receipt::{Audit, Certificate, MOST_CERTIFICATE_BYTES, PublicKey, SigningKey, Whole};
 use hlx_train::audit::{AuditOptions, Auditing, Expected, Fault, Outcome, check};
@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use crate::golden;
+use crate::output::output;
 use crate::print::{self, say};
 use crate::verify::{end, print_difference};
 
@@ -30,14 +31,14 @@ pub struct Arguments {
     /// The private key that signs the certificate (hlx key new); with --check, the public key that must have.
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Where the certificate is written, a new file; RUN/audit.json if left out.
-    #[arg(long, short, value_name = "FILE", requires = "key")]
-    output: Option<PathBuf>,
+    /// Where the certificate is written; RUN/audit.json if left out.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    out: Option<PathBuf>,
     /// Check this certificate against the folder instead; nothing is recomputed.
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["stretches", "seed", "output", "micro_batch_size", "device"]
+        conflicts_with_all = ["stretches", "seed", "out", "micro_batch_size", "device"]
     )]
     check: Option<PathBuf>,
     /// The corpus, if it is no longer where the run read it.
@@ -66,14 +67,10 @@ impl Arguments {
     fn audit(&self) -> Result<golden::Verdict> {
         // What needs no device and no data is said before they are opened.
         let key = self.key.as_deref().map(SigningKey::open).transpose()?;
-        let output = self.output.clone();
-        let output = output.unwrap_or_else(|| self.run.join("audit.json"));
-        if key.is_some() && std::fs::symlink_metadata(&output).is_ok() {
-            bail!(
-                "{}: is there already (--output names another file)",
-                output.display()
-            );
-        }
+        let usual = || self.run.join("audit.json");
+        let path = self.out.clone().unwrap_or_else(usual);
+        let written = key.is_some().then(|| output(&path, &self.inputs()));
+        let written = written.transpose()?;
         let seed = match &self.seed {
             Some(seed) => seed.clone(),
             None => hlx_receipt::random_seed()?,
@@ -90,21 +87,29 @@ impl Arguments {
         let outcome = auditing.run(&device, &mut |n| bar.set_position(n))?;
         bar.finish_and_clear();
         let audit = auditing.statement(&outcome, &device);
-        let written = match (&key, &outcome.fault) {
-            (Some(key), None) => {
+        let certificate = match (&key, &written, &outcome.fault) {
+            (Some(key), Some(file), None) => {
                 let bytes = auditing.certify(audit.clone(), key)?;
-                files::write_atomically(&output, &bytes)
-                    .with_context(|| format!("{}: cannot be written", output.display()))?;
-                Some((output, Certificate::open(&bytes)?))
+                file.write(&bytes)
+                    .with_context(|| format!("{}: cannot be written", path.display()))?;
+                Some((path, Certificate::open(&bytes)?))
             }
             _ => None,
         };
         let printed = match self.json {
-            true => say!("{}", to_json(&audit, &outcome, written.as_ref())?),
-            false => print(&audit, &outcome, written.as_ref(), key.is_some()),
+            true => say!("{}", to_json(&audit, &outcome, certificate.as_ref())?),
+            false => print(&audit, &outcome, certificate.as_ref(), key.is_some()),
         };
         print::or_closed(printed)?;
         Ok(verdict(outcome.fault.is_none()))
+    }
+
+    /// The files that an audit reads, which a certificate must not replace.
+    fn inputs(&self) -> Vec<PathBuf> {
+        let of_run = ["config.toml", "chain.jsonl", "run.json"];
+        let of_run = of_run.map(|name| self.run.join(name)).into_iter();
+        let given = [&self.key, &self.data].into_iter().flatten().cloned();
+        of_run.chain(given).collect()
     }
 
     fn check(&self, path: &Path) -> Result<golden::Verdict> {

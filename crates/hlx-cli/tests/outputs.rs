@@ -240,7 +240,7 @@ impl Writer {
 }
 
 /// Every option of the program that names a file or a folder, and whether it is written.
-const OPTIONS: [(&str, bool); 36] = [
+const OPTIONS: [(&str, bool); 37] = [
     ("bench-serve --api-key", false),
     ("chat --adapter", false),
     ("contract pipeline --out", true),
@@ -269,6 +269,7 @@ const OPTIONS: [(&str, bool); 36] = [
     ("report --out", true),
     ("serve --adapter", false),
     ("serve --api-keys", false),
+    ("serve --audit", false),
     ("serve --chat-template", false),
     ("serve --key", false),
     ("serve --receipts", false),
@@ -280,12 +281,35 @@ const OPTIONS: [(&str, bool); 36] = [
 ];
 
 /// Options of `hlx verify`, whose golden runs take too long to be written here.
-const OF_VERIFY: [(&str, bool); 5] = [
+const OF_VERIFY: [(&str, bool); 6] = [
     ("verify --adapter", false),
     ("verify --against", false),
+    ("verify --audit", false),
     ("verify --data", false),
     ("verify --key", false),
     ("verify --write", true),
+];
+
+/// Options of `hlx audit`, whose certificates have the time in them; `verify/audits.rs` tests where they are written.
+const OF_AUDIT: [&str; 4] = [
+    "audit --check",
+    "audit --data",
+    "audit --key",
+    "audit --out",
+];
+
+/// Options of `hlx zoo`, which other verbs get.
+const OF_ZOO: [&str; 10] = [
+    "zoo card --zoo",
+    "zoo chat --run",
+    "zoo chat --zoo",
+    "zoo list --zoo",
+    "zoo train --data",
+    "zoo train --run",
+    "zoo train --zoo",
+    "zoo verify --data",
+    "zoo verify --run",
+    "zoo verify --zoo",
 ];
 
 /// Its report has rates, which no two calls share; `verbs/doctor.rs` tests where it is written.
@@ -338,6 +362,8 @@ fn every_option_that_names_a_file_is_known_and_tested() {
     let mut known: Vec<&str> = OPTIONS.iter().map(|(option, _)| *option).collect();
     known.extend(OF_VERIFY.iter().map(|(option, _)| *option));
     known.push(OF_DOCTOR);
+    known.extend(OF_AUDIT);
+    known.extend(OF_ZOO);
     known.sort_unstable();
     assert_eq!(found, known);
     let mut tested: Vec<&str> = writers("").iter().map(|writer| writer.option).collect();
