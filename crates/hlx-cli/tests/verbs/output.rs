@@ -68,6 +68,9 @@ const CALLS: &[&str] = &[
     "store gc --dry-run --store store",
     "verify run",
     "verify run --json",
+    "audit run --seed 7",
+    "audit run --seed 7 --json",
+    concat!("zoo list --zoo ", env!("CARGO_MANIFEST_DIR"), "/../../zoo"),
     "key show key.pub",
     "key show key.pub --pem",
 ];

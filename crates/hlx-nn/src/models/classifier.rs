@@ -353,11 +353,7 @@ mod tests {
         let x = Tensor::randn(&device, &[4, 3, 9, 8], 1)?.with_samples(0)?;
         let logits = model.forward(&x, &Mode::train(&device, 7)?)?;
         assert_eq!(logits.shape(), [4, 5]);
-        let plan = BackwardPlan {
-            shards: 2,
-            ..BackwardPlan::default()
-        };
-        logits.sum()?.backward_with(&plan)?;
+        logits.sum()?.backward()?;
         model.weights().check_gradients()?;
         let without = ClassifierConfig {
             channels: vec![],
