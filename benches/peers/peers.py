@@ -6,7 +6,8 @@
 
 `serve` prints `ready DESCRIPTION`, then answers each line `run CASE` (for a step with a mode: `run
 step medium compiled`) with `ok ms=M [graph_ms=G]` or `error MESSAGE`, and exits when its input
-ends; `hlx-bench peers` starts it beside HLX and measures both in turns. Everything is f32 with TF32
+ends; `digest CASE` is answered with SHA-256 of a product of the operands of gemm.py, or of all parameters after three steps
+from seed 1. `hlx-bench peers` starts it beside HLX and measures both in turns. Everything is f32 with TF32
 off, except for steps in these modes:
 
   eager           f32 (the default)
@@ -27,6 +28,7 @@ Triton and a C compiler besides, and says so where they lack.
 """
 
 import argparse
+import ctypes
 import gc
 import hashlib
 import os
@@ -61,6 +63,12 @@ CONFIGURATIONS = {
     "gpt2": (50304, 768, 12, 12, 1024, 8),
 }
 
+
+# the widths of the perceptron of benches/src/mlp.rs, and its batch
+MLP, MLP_BATCH = (784, 512, 512, 10), 256
+
+# Steps before the digest of a training.
+DIGEST_STEPS = 3
 
 # channels of the first stage, blocks a stage, batch
 RESNETS = {"resnet-mini": (8, 1, 8), "resnet-32": (64, 2, 32), "resnet-128": (64, 2, 128)}
@@ -495,7 +503,8 @@ class Side:
         """A function that runs one step in a mode and returns the loss."""
         if mode not in STEP_MODES:
             raise ValueError(f"no mode `{mode}`; there are {', '.join(STEP_MODES)}")
-        model, host = self.images(name) if name in RESNETS else self.sequences(name)
+        model, host = self.model_of(name)
+        self.trained = model
         host = [part.pin_memory() if self.cuda else part for part in host]
         in_graph = mode == "bf16-graph" and self.cuda
         optimizer = torch.optim.AdamW(
@@ -539,6 +548,20 @@ class Side:
             return on_device(*self.uploaded(host))
 
         return step
+
+    def model_of(self, name):
+        """A model on the device, and its batch on the host."""
+        if name == "mlp":
+            return self.perceptron()
+        return self.images(name) if name in RESNETS else self.sequences(name)
+
+    def perceptron(self):
+        """A perceptron, and a batch of rows with their classes."""
+        layers = []
+        for inputs, outputs in zip(MLP, MLP[1:]):
+            layers += [torch.nn.Linear(inputs, outputs), torch.nn.ReLU()]
+        model = torch.nn.Sequential(*layers[:-1]).to(self.device)
+        return model, [torch.rand(MLP_BATCH, MLP[0]) * 2 - 1, torch.randint(0, MLP[-1], (MLP_BATCH,))]
 
     def sequences(self, name):
         """A transformer, and the ids of a batch with those that follow."""
@@ -663,6 +686,35 @@ class Side:
                 torch.cuda.synchronize()
         return run, graph
 
+    def digest(self, name):
+        """SHA-256 of a product, or of the parameters after some steps."""
+        self.prepared.clear()
+        self.case = None
+        op, rest = name.split(" ", 1)
+        if op == "step":
+            torch.manual_seed(1)
+            step = self.training(rest, "eager")
+            for _ in range(DIGEST_STEPS):
+                step()
+            parts = self.trained.parameters()
+        elif op == "matmul":
+            m, n, k = (int(size) for size in rest.split("x"))
+            parts = [torch.mm(self.operand(m, k), self.operand(k, n))]
+        else:
+            raise ValueError(f"`{name}` has no digest: products and training steps have")
+        found = hashlib.sha256()
+        for part in parts:
+            found.update(raw_bytes(part.detach().cpu()))
+        return f"ok digest={found.hexdigest()}"
+
+    def operand(self, rows, cols):
+        """Values between -1 and 1, bit for bit those of benches/src/maker.rs."""
+        x = torch.arange(rows * cols, dtype=torch.int64)
+        x = ((x ^ (x >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
+        x = ((x ^ (x >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF
+        whole = (x ^ (x >> 16)).double().float()
+        return (whole / 2**31 - 1.0).view(rows, cols).to(self.device)
+
     def answer(self, name):
         # One case at a time, in all its modes: a GPU would not hold them all.
         case = " ".join(name.split(" ")[:2])
@@ -691,9 +743,15 @@ def compiled(function, **options):
     return torch.compile(function, dynamic=False, **options)
 
 
+def raw_bytes(tensor):
+    """The bytes of a tensor on the host (numpy may be missing)."""
+    words = tensor.contiguous().view(torch.uint8).flatten()
+    return ctypes.string_at(words.data_ptr(), words.numel())
+
+
 def digest(tensor):
-    """SHA-256 of a tensor's bytes (numpy may be missing)."""
-    return hashlib.sha256(bytes(tensor.contiguous().view(torch.uint8).flatten().tolist())).hexdigest()
+    """SHA-256 of a tensor's bytes."""
+    return hashlib.sha256(raw_bytes(tensor)).hexdigest()
 
 
 def first_line(error):
@@ -708,9 +766,9 @@ def say(line):
 def serve(side):
     say(f"ready {side.describe()}")
     for line in sys.stdin:
-        name = line.strip().removeprefix("run ")
+        verb, _, name = line.strip().partition(" ")
         try:
-            say(side.answer(name))
+            say(side.digest(name) if verb == "digest" else side.answer(name))
         except Exception as error:  # noqa: BLE001 (the other side goes on)
             say(f"error {first_line(error)}")
 
@@ -747,8 +805,8 @@ def main():
             sub.add_argument("--batches", default="1,2,4,8,16,32,64,128")
             sub.add_argument("--repeats", type=int, default=10)
         if verb != "serve":
-            images = [] if verb == "infer" else list(RESNETS)
-            sub.add_argument("configuration", choices=list(CONFIGURATIONS) + images)
+            others = [] if verb == "infer" else ["mlp", *RESNETS]
+            sub.add_argument("configuration", choices=list(CONFIGURATIONS) + others)
             sub.add_argument("--mode", choices=STEP_MODES, default="eager")
     arguments = parser.parse_args()
     side = Side(arguments.device, arguments.threads)

@@ -3,6 +3,8 @@
 use anyhow::{Context as _, Result, bail};
 use hlx_core::{Device, DeviceKind};
 
+use crate::step::configuration;
+
 /// The families that `--kernel` names, in the order in which they run.
 pub const FAMILIES: [&str; 19] = [
     "matmul",
@@ -429,7 +431,10 @@ pub fn select(cases: Vec<Case>, wanted: Option<&str>) -> Result<Vec<Case>> {
     let Some(wanted) = wanted else {
         return Ok(cases);
     };
-    if wanted.contains(' ') && !wanted.starts_with("step ") {
+    let is_step = wanted
+        .strip_prefix("step ")
+        .map(|name| configuration(name).is_some());
+    if wanted.contains(' ') && is_step != Some(false) {
         return Ok(vec![Case::parse(wanted)?]);
     }
     let fits = |case: &Case| [case.family(), &case.op, &case.name()].contains(&wanted);

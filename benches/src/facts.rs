@@ -21,7 +21,7 @@ pub fn facts(device: &Device) -> Vec<(String, String)> {
 }
 
 /// Options whose values are places on the machine that measured.
-const PLACES: [&str; 7] = [
+const PLACES: [&str; 10] = [
     "--pytorch",
     "--csv",
     "--compare",
@@ -29,6 +29,9 @@ const PLACES: [&str; 7] = [
     "--script",
     "--python",
     "--peer",
+    "--scripts",
+    "--programs",
+    "--hlx",
 ];
 
 /// The command that repeats a run, without places.

@@ -10,8 +10,8 @@ use hlx_bench::measure::Ready;
 use hlx_bench::statistics::{Statistics, median};
 use hlx_bench::table::{Row, Run};
 use hlx_bench::{
-    blocks, causal, decode, exhaustive, facts, peers, prove, report, serve, table, thresholds,
-    tiles, versus,
+    blocks, causal, decode, exhaustive, facts, peers, prove, report, results, serve, table,
+    thresholds, tiles, versus,
 };
 use hlx_bench::{note, say};
 use hlx_core::{Arithmetic, Device};
@@ -34,8 +34,10 @@ enum Verb {
     Peers(peers::Arguments),
     /// Compare this program's times with another hlx-bench's, in turns.
     Versus(versus::Arguments),
-    /// Write the tables and plots of docs/benchmarks.md and README.md from the CSVs in
-    /// benches/results.
+    /// Measure all that docs/BENCHMARK_RESULTS.md shows of a device, and write its files.
+    Results(results::Arguments),
+    /// Write the tables and plots of docs/benchmarks.md and README.md, and docs/BENCHMARK_RESULTS.md,
+    /// from the CSVs in benches/results.
     Report(report::Arguments),
     /// Measure training steps of a language model shaped like Qwen3 or Llama: time, memory and where the
     /// time goes; with --peers beside PyTorch, in turns.
@@ -117,6 +119,7 @@ fn main() -> ExitCode {
         None => run_kernels(&arguments.kernels),
         Some(Verb::Peers(arguments)) => peers::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Versus(arguments)) => versus::run(arguments).map(|()| ExitCode::SUCCESS),
+        Some(Verb::Results(arguments)) => results::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Report(arguments)) => report::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Causal(arguments)) => causal::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Decode(arguments)) => decode::run(arguments).map(|()| ExitCode::SUCCESS),

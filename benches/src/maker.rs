@@ -16,13 +16,17 @@ pub fn scramble(mut x: u32) -> u32 {
     x ^ (x >> 16)
 }
 
+/// A number between -1 and 1 for each place.
+pub(crate) fn value(place: usize) -> f32 {
+    scramble(place as u32) as f32 / (1_u64 << 31) as f32 - 1.0
+}
+
 /// Makes buffers of a case.
 pub(crate) struct Maker<'a>(pub &'a Device);
 
 impl Maker<'_> {
     /// Values spread evenly over -1 to 1: real data, which costs a chip more power than zeros.
     pub fn values(&self, len: usize) -> Result<Buffer> {
-        let value = |i: usize| scramble(i as u32) as f32 / (1_u64 << 31) as f32 - 1.0;
         Ok(self.0.buffer_of(&(0..len).map(value).collect::<Vec<_>>())?)
     }
 

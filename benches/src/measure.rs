@@ -115,7 +115,7 @@ pub fn keeping_unread(device: &Device) -> Result<Device, CoreError> {
 }
 
 /// Runs until the device is at its usual speed.
-fn warm_up(device: &Device, mut run: impl FnMut() -> Result<()>) -> Result<()> {
+pub(crate) fn warm_up(device: &Device, mut run: impl FnMut() -> Result<()>) -> Result<()> {
     let (start, is_gpu) = (Instant::now(), device.info().kind == DeviceKind::VulkanGpu);
     let mut count = 0;
     while count < WARM_UP || (is_gpu && start.elapsed() < WARM_UP_TIME) {

@@ -6,14 +6,14 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::Device;
+use hlx_core::{Device, DeviceKind};
 
 use crate::cases::{Case, cases, scale_of, select};
 use crate::facts::facts;
 use crate::peer_table::{Comparison, PeerRow, StartRow};
 use crate::power::PowerMeter;
 use crate::side::{Answer, Measured, Session, Side, known, number};
-use crate::step_table::{MODES, StepRow, StepTable};
+use crate::step_table::{MODES, Mode, StepRow, StepTable};
 use crate::{note, say};
 
 /// Where the measurements go, and what is to be measured.
@@ -22,9 +22,12 @@ pub struct Arguments {
     /// The folder for steps.csv, peers.csv, start.csv and peers.md.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// A family, an operation, one case, or `start`: the time to the first step.
-    #[arg(long, value_name = "NAME")]
-    kernel: Option<String>,
+    /// A family, an operation, one case, or `start`: the time to the first step; may be repeated.
+    #[arg(long = "kernel", value_name = "NAME")]
+    kernels: Vec<String>,
+    /// Modes of PyTorch's training steps, with commas; all that the device has if left out.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = mode_names())]
+    modes: Vec<String>,
     /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: String,
@@ -56,12 +59,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let (run_facts, scale, is_cpu) = {
         let device = Device::open_from_env(&arguments.device)?;
         let scale = scale_of(&device, arguments.quick);
-        (facts(&device), scale, device.is_cpu())
+        // A software driver computes on the CPU, and so does PyTorch beside it.
+        let is_gpu = device.info().kind == DeviceKind::VulkanGpu;
+        (facts(&device), scale, !is_gpu)
     };
-    let only_start = arguments.kernel.as_deref() == Some("start");
-    let chosen = match only_start {
-        true => Vec::new(),
-        false => select(cases(scale), arguments.kernel.as_deref())?,
+    let all = arguments.kernels.is_empty();
+    let with_start = all || arguments.kernels.iter().any(|name| name == "start");
+    let chosen = match all {
+        true => cases(scale),
+        false => {
+            let named = arguments.kernels.iter().filter(|name| *name != "start");
+            let named = named.map(|name| select(cases(scale), Some(name)));
+            named.collect::<Result<Vec<_>>>()?.concat()
+        }
     };
     let sides = sides(arguments, is_cpu)?;
     let mut comparison = Comparison {
@@ -71,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let (chosen_steps, chosen): (Vec<Case>, Vec<Case>) =
         chosen.into_iter().partition(|case| case.label.is_some());
     let mut step_table = StepTable::default();
-    if only_start || arguments.kernel.is_none() {
+    if with_start {
         let configuration = match (arguments.quick, is_cpu) {
             (true, _) => "mini",
             (false, true) => "tiny",
@@ -80,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         comparison.starts = starts(&sides, configuration, is_cpu)?;
     }
     if !chosen.is_empty() || !chosen_steps.is_empty() {
-        let mut turns = Turns::start(&sides, arguments.rounds, is_cpu)?;
+        let mut turns = Turns::start(&sides, arguments, is_cpu)?;
         turns.describe(&mut comparison.facts);
         step_table.facts.clone_from(&comparison.facts);
         for case in &chosen_steps {
@@ -100,6 +110,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         note!("wrote {}", out.display());
     }
     Ok(())
+}
+
+fn mode_names() -> clap::builder::PossibleValuesParser {
+    MODES.map(|mode| mode.request).into()
 }
 
 fn sides(arguments: &Arguments, is_cpu: bool) -> Result<[Side; 2]> {
@@ -155,16 +169,18 @@ struct Turns {
     hlx: Session,
     peer: Session,
     rounds: u32,
+    modes: Vec<String>,
     is_cpu: bool,
     meter: Option<PowerMeter>,
 }
 
 impl Turns {
-    fn start([hlx, peer]: &[Side; 2], rounds: u32, is_cpu: bool) -> Result<Self> {
+    fn start([hlx, peer]: &[Side; 2], arguments: &Arguments, is_cpu: bool) -> Result<Self> {
         Ok(Self {
             hlx: Session::serve(hlx)?,
             peer: Session::serve(peer)?,
-            rounds,
+            rounds: arguments.rounds,
+            modes: arguments.modes.clone(),
             is_cpu,
             // The meter reads the GPU's power, which says nothing of work on the CPU.
             meter: (!is_cpu).then(PowerMeter::start),
@@ -221,14 +237,21 @@ impl Turns {
     /// Measures a training step in each of PyTorch's modes: those of f32 alone on the CPU.
     fn step(&mut self, case: &Case) -> Result<StepRow> {
         let name = case.name();
-        let modes = MODES.iter().filter(|mode| !self.is_cpu || mode.on_cpu);
-        let requests: Vec<String> = modes
-            .map(|mode| format!("{name} {}", mode.request))
+        let is_wanted = |mode: &Mode| {
+            let is_named = self.modes.iter().any(|name| name == mode.request);
+            (self.modes.is_empty() || is_named) && (!self.is_cpu || mode.on_cpu)
+        };
+        let places: Vec<usize> = (0..MODES.len())
+            .filter(|&place| is_wanted(&MODES[place]))
+            .collect();
+        let requests: Vec<String> = places
+            .iter()
+            .map(|&place| format!("{name} {}", MODES[place].request))
             .collect();
         let (ours, theirs) = self.measure(&name, &requests)?;
         let mut peer_ms = [None; MODES.len()];
-        for (ms, measured) in peer_ms.iter_mut().zip(&theirs) {
-            *ms = measured.median_ms();
+        for (&place, measured) in places.iter().zip(&theirs) {
+            peer_ms[place] = measured.median_ms();
         }
         let hlx_ms = ours.median_ms();
         let row = StepRow {
@@ -237,7 +260,7 @@ impl Turns {
             peer_ms,
             hlx_tflops: hlx_ms.map(|ms| case.amount().rate(ms)),
             hlx_watts: known(&ours.watts),
-            peer_watts: known(&theirs[0].watts),
+            peer_watts: theirs.first().and_then(|first| known(&first.watts)),
         };
         note!("    {}", row.line());
         Ok(row)

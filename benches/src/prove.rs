@@ -50,6 +50,10 @@ pub struct Arguments {
     /// PyTorch's side; benches/peers/peers.py of the repository if left out.
     #[arg(long, value_name = "FILE", requires = "pytorch")]
     script: Option<PathBuf>,
+    /// How PyTorch runs, with commas: eager, compiled.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = ["eager", "compiled"],
+          default_values = ["eager", "compiled"])]
+    modes: Vec<String>,
 }
 
 impl Arguments {

@@ -35,6 +35,10 @@ pub struct Arguments {
     /// if neither this nor --page is given.
     #[arg(long, value_name = "FILE")]
     readme: Option<PathBuf>,
+    /// The page of all machines, written whole; docs/BENCHMARK_RESULTS.md of the repository if neither this nor
+    /// --page is given.
+    #[arg(long, value_name = "FILE")]
+    overview: Option<PathBuf>,
 }
 
 /// Writes the marked part of the page and the plots.
@@ -46,11 +50,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         .map_or_else(|| PathBuf::from("benches"), PathBuf::from);
     let results = arguments.results.clone();
     let results = results.unwrap_or_else(|| benches.join("results"));
-    let readme = match (&arguments.readme, &arguments.page) {
-        (Some(readme), _) => Some(readme.clone()),
+    let of_repository = |given: &Option<PathBuf>, file: &str| match (given, &arguments.page) {
+        (Some(path), _) => Some(path.clone()),
         (None, Some(_)) => None,
-        (None, None) => Some(benches.join("../README.md")),
+        (None, None) => Some(benches.join("..").join(file)),
     };
+    let readme = of_repository(&arguments.readme, "README.md");
+    let overview = of_repository(&arguments.overview, "docs/BENCHMARK_RESULTS.md");
     let page = arguments.page.clone();
     let page = page.unwrap_or_else(|| benches.join("../docs/benchmarks.md"));
     let plots = page.with_file_name("plots");
@@ -73,6 +79,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     say!("wrote {}", plots.display());
     if let Some(readme) = readme {
         write_between(&readme, STEPS, &steps_of_all(&folders)?)?;
+    }
+    if let Some(overview) = overview {
+        let text = crate::results::page::text(&folders)?;
+        let name = || overview.display().to_string();
+        hlx_core::files::write_atomically(&overview, text.as_bytes()).with_context(name)?;
+        say!("wrote {}", overview.display());
     }
     Ok(())
 }
@@ -266,6 +278,7 @@ mod tests {
             results: Some(root.join("benches/results")),
             page: Some(base.join("page.md")),
             readme: Some(base.join("README.md")),
+            overview: Some(base.join("results.md")),
         })?;
         let same = |written: &Path, committed: &Path| -> Result<()> {
             let equal = std::fs::read(written)? == std::fs::read(committed)?;
@@ -279,6 +292,8 @@ mod tests {
         for (page, copy) in pages {
             same(&base.join(copy), &root.join(page))?;
         }
+        let overview = root.join("docs/BENCHMARK_RESULTS.md");
+        same(&base.join("results.md"), &overview)?;
         for plot in std::fs::read_dir(base.join("plots"))? {
             let plot = plot?;
             same(
@@ -341,6 +356,7 @@ mod tests {
             results: Some(base.join("results")),
             page: Some(page.clone()),
             readme: Some(readme.clone()),
+            overview: None,
         })?;
         let table = std::fs::read_to_string(&readme)?;
         let row = "| A < B | tiny | 4.000 | 2.000 | - | - | - | 1.000 |";

@@ -2,6 +2,7 @@
 //!
 //! A side says `ready DESCRIPTION`, then answers each line `run CASE` with `ok KEY=VALUE ..`
 //! (`ms`, the time of a run, is always there; `launches` of a training step) or with `error MESSAGE`; it ends with its input.
+//! `digest CASE` is answered with `ok digest=SHA256` of what a product or three training steps compute.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
@@ -12,10 +13,13 @@ use hlx_core::{Arithmetic, Device};
 
 use crate::cases::Case;
 use crate::measure::Ready;
+use crate::product::Product;
 use crate::step::{Training, configuration};
 
 /// Seconds that the tries of one answer take.
 const SECONDS: f64 = 0.25;
+/// Steps before the digest of a training.
+const DIGEST_STEPS: usize = 3;
 
 /// Answers requests until the input ends. The case that was prepared last is held, so that the
 /// rounds of a case prepare it once and the device holds one case at a time.
@@ -42,6 +46,10 @@ pub fn serve(device: &str, arithmetic: Arithmetic) -> Result<()> {
 }
 
 fn answer(device: &Device, prepared: &mut HashMap<String, Ready>, line: &str) -> Result<String> {
+    if let Some(name) = line.strip_prefix("digest ") {
+        prepared.clear();
+        return Ok(format!("digest={}", digest(device, &Case::parse(name)?)?));
+    }
     let Some(name) = line.strip_prefix("run ") else {
         bail!("`{line}` is no request");
     };
@@ -58,6 +66,29 @@ fn answer(device: &Device, prepared: &mut HashMap<String, Ready>, line: &str) ->
         None => format!("ms={ms:.6}"),
         Some(launches) => format!("ms={ms:.6} launches={launches}"),
     })
+}
+
+/// SHA-256 of a product's result, or the digest of the parameters after three steps.
+fn digest(device: &Device, case: &Case) -> Result<String> {
+    match &case.label {
+        Some(name) => {
+            let found =
+                configuration(name).with_context(|| format!("no configuration `{name}`"))?;
+            let mut training = Training::new(device, &found)?;
+            (0..DIGEST_STEPS).try_for_each(|_| training.step())?;
+            training.digest()
+        }
+        None if case.op == "matmul" => {
+            let [m, n, k] = case.sizes[..] else {
+                bail!("`{}` has no three sizes", case.name());
+            };
+            Product::new(device, [m, n, k])?.digest()
+        }
+        None => bail!(
+            "`{}` has no digest: products and training steps have",
+            case.name()
+        ),
+    }
 }
 
 fn say(line: &str) -> Result<()> {

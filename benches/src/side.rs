@@ -34,13 +34,18 @@ pub struct Session {
     pub description: String,
 }
 
-/// The answer to a request: its numbers by name.
-pub type Answer = Vec<(String, f64)>;
+/// The answer to a request: its values by name.
+pub type Answer = Vec<(String, String)>;
+
+/// Finds a value of an answer.
+pub fn value<'a>(answer: &'a Answer, key: &str) -> Option<&'a str> {
+    let found = answer.iter().find(|(name, _)| name == key);
+    found.map(|(_, value)| value.as_str())
+}
 
 /// Finds a number of an answer.
 pub fn number(answer: &Answer, key: &str) -> Option<f64> {
-    let found = answer.iter().find(|(name, _)| name == key);
-    found.map(|(_, value)| *value)
+    value(answer, key)?.parse().ok()
 }
 
 impl Side {
@@ -86,7 +91,15 @@ impl Session {
     /// # Errors
     /// A program that cannot be started, or does not serve.
     pub fn serve(side: &Side) -> Result<Self> {
-        let mut session = Self::start(&mut side.command(&["serve"]))?;
+        Self::ready(&mut side.command(&["serve"]))
+    }
+
+    /// Starts a program that says `ready DESCRIPTION`, with its input and output as pipes, and reads that.
+    ///
+    /// # Errors
+    /// As [`Self::serve`].
+    pub fn ready(command: &mut Command) -> Result<Self> {
+        let mut session = Self::start(command)?;
         let line = session.line()?;
         let Some(description) = line.strip_prefix("ready ") else {
             bail!("{} said `{line}`, expected `ready ..`", session.description);
@@ -115,15 +128,33 @@ impl Session {
             bail!("{} said `{line}`, expected `ok ..`", self.description);
         };
         let pairs = rest.split(' ').filter_map(|pair| pair.split_once('='));
-        let numbers = pairs.filter_map(|(key, value)| Some((key.to_owned(), value.parse().ok()?)));
-        Ok(Ok(numbers.collect()))
+        let values = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        Ok(Ok(values.collect()))
     }
 
-    fn request(&mut self, case: &str) -> Result<Result<Answer, String>> {
+    /// Sends a line such as `run matmul 512x512x512`, and reads its answer.
+    ///
+    /// # Errors
+    /// As [`Self::answer`].
+    pub fn request(&mut self, line: &str) -> Result<Result<Answer, String>> {
         let input = self.input.as_mut().context("a side that has ended")?;
-        writeln!(input, "run {case}")?;
+        writeln!(input, "{line}")?;
         input.flush()?;
         self.answer()
+    }
+
+    /// The most memory that the process has had on the host so far, in bytes; nothing where the system does not say.
+    pub fn peak_resident_bytes(&self) -> Option<f64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(path).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let kibibytes: f64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+        Some(kibibytes * 1024.0)
+    }
+
+    /// Whether the side's process has ended.
+    pub fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
     /// Ends the side's input and waits until the side has exited.
@@ -187,7 +218,7 @@ impl Measured {
             return Ok(());
         }
         let start = Instant::now();
-        match session.request(name)? {
+        match session.request(&format!("run {name}"))? {
             Ok(answer) => {
                 self.times.extend(number(&answer, "ms"));
                 self.prepared.extend(number(&answer, "graph_ms"));

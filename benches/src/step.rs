@@ -2,6 +2,7 @@
 //! forward, backward, clip and AdamW is replayed.
 
 use std::any::Any;
+use std::rc::Rc;
 
 use anyhow::{Context as _, Result};
 use hlx_autograd::{Recompute, Tensor};
@@ -12,7 +13,8 @@ use hlx_nn::{
     PreparedWeights, TransformerConfig,
 };
 
-use crate::maker::scramble;
+use crate::maker::{scramble, value};
+use crate::mlp::{Mlp, MlpConfig};
 use crate::resnet::{CLASSES, IMAGE, ResNet, ResNetConfig};
 
 /// A configuration whose step is measured: a model, and how many samples a step has.
@@ -21,11 +23,14 @@ pub enum Configuration {
     Language(TransformerConfig, usize),
     /// Images of 32 by 32.
     Images(ResNetConfig, usize),
+    /// Rows of numbers that a perceptron reads.
+    Rows(MlpConfig, usize),
 }
 
 /// The configurations: three presets of a transformer, the shape of GPT-2, a residual network at two
-/// batch sizes, and two that run anywhere.
-pub const NAMES: [&str; 8] = [
+/// batch sizes, a perceptron, and two that run anywhere.
+pub const NAMES: [&str; 9] = [
+    "mlp",
     "mini",
     "tiny",
     "small",
@@ -62,6 +67,7 @@ pub fn configuration(name: &str) -> Option<Configuration> {
             };
             language(model, 8)
         }
+        "mlp" => Configuration::Rows(MlpConfig::DEFAULT, 256),
         "resnet-mini" => images(8, 1, 8),
         "resnet-32" => images(64, 2, 32),
         "resnet-128" => images(64, 2, 128),
@@ -87,7 +93,16 @@ impl Configuration {
     pub fn transformer(self) -> Option<TransformerConfig> {
         match self {
             Self::Language(model, _) => Some(model),
-            Self::Images(..) => None,
+            Self::Images(..) | Self::Rows(..) => None,
+        }
+    }
+
+    /// What a step reads, and its unit: tokens, images or rows.
+    pub fn samples(&self) -> (f64, &'static str) {
+        match self {
+            Self::Language(model, batch) => ((batch * model.positions) as f64, "tokens"),
+            Self::Images(_, batch) => (*batch as f64, "images"),
+            Self::Rows(_, batch) => (*batch as f64, "rows"),
         }
     }
 
@@ -97,6 +112,7 @@ impl Configuration {
         let (model, batch) = match self {
             Self::Language(model, batch) => (model, *batch),
             Self::Images(model, batch) => return model.flops(*batch),
+            Self::Rows(model, batch) => return model.flops(*batch),
         };
         let (c, f) = (model.width, model.feed_forward_width);
         let layers = model.n_layers * (4 * c * c + 2 * c * f);
@@ -116,6 +132,8 @@ pub struct Training {
     uploads: [(Tensor, Vec<u32>); 2],
     graph: Graph,
     loss: Buffer,
+    /// The digest of the parameters as they are.
+    digest: Box<dyn Fn() -> Result<String>>,
     // What the recording reads must live as long.
     _held: (Box<dyn Any>, Mode, Tensor),
 }
@@ -135,6 +153,10 @@ impl Training {
             Configuration::Images(sizes, batch) => {
                 let model = Model::new(device, 1, |b| Ok(ResNet::new(b, sizes)))?;
                 Self::record(device, model, images(device, *batch)?, None)
+            }
+            Configuration::Rows(sizes, batch) => {
+                let model = Model::new(device, 1, |b| Ok(Mlp::new(b, sizes)))?;
+                Self::record(device, model, rows(device, sizes, *batch)?, None)
             }
         }
     }
@@ -174,14 +196,25 @@ impl Training {
             optimizer.update(model.weights())?;
             Ok(loss.buffer()?)
         })?;
+        let model = Rc::new(model);
+        let trained = Rc::clone(&model);
         Ok(Self {
             device: device.clone(),
             optimizer,
             uploads,
             graph,
             loss,
+            digest: Box::new(move || Ok(trained.weights().digest()?)),
             _held: (Box::new((model, prepared)), mode, scale),
         })
+    }
+
+    /// The digest of all parameters, which waits for the last step.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn digest(&self) -> Result<String> {
+        (self.digest)()
     }
 
     /// Launches a step; nothing is waited for.
@@ -232,6 +265,19 @@ pub(crate) fn tokens(
     ])
 }
 
+/// Rows of values in [-1, 1) and their classes.
+fn rows(device: &Device, sizes: &MlpConfig, batch: usize) -> Result<[(Tensor, Vec<u32>); 2]> {
+    let [inputs, .., classes] = sizes.widths;
+    let values: Vec<f32> = (0..batch * inputs).map(value).collect();
+    let labels: Vec<u32> = (0..batch as u32)
+        .map(|place| scramble(place) % classes as u32)
+        .collect();
+    let rows = Tensor::from_slice(device, &values, &[batch, inputs])?.with_samples(0)?;
+    let targets = Tensor::from_slice::<u32>(device, &labels, &[batch])?;
+    let words = values.into_iter().map(f32::to_bits).collect();
+    Ok([(rows, words), (targets, labels)])
+}
+
 /// Images of values in [0, 1) and their classes.
 fn images(device: &Device, batch: usize) -> Result<[(Tensor, Vec<u32>); 2]> {
     let shape = [&[batch], &IMAGE[..]].concat();
@@ -262,6 +308,20 @@ mod tests {
             training.step()?;
         }
         assert!(training.loss()? < first - 0.05);
+        Ok(())
+    }
+
+    #[test]
+    fn a_digest_is_that_of_the_steps_taken() -> Result<()> {
+        let device = hlx_core::testing::cpu()?;
+        let mlp = configuration("mlp").context("mlp")?;
+        let after = |steps: usize| -> Result<String> {
+            let mut training = Training::new(&device, &mlp)?;
+            (0..steps).try_for_each(|_| training.step())?;
+            training.digest()
+        };
+        assert_eq!(after(2)?, after(2)?);
+        assert_ne!(after(2)?, after(1)?);
         Ok(())
     }
 

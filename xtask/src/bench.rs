@@ -16,8 +16,9 @@ the device reaches in the same run with multiply-adds or copies.
   --csv FILE         write the rows to a file
   --compare OLD.csv  fail if the median rate of a case is more than 5% below an earlier file's
   --quick            small sizes and 10 runs
-  report             writes docs/benchmarks.md, README's table and the tables of docs/benchmarks
-                     from the CSV files in benches/results
+  results            measures all that docs/BENCHMARK_RESULTS.md shows of a device
+  report             writes docs/benchmarks.md, docs/BENCHMARK_RESULTS.md, README's table and the
+                     tables of docs/benchmarks from the CSV files in benches/results
   help               lists the other options and verbs, among them the comparison with PyTorch
 
 The same cases under criterion: `cargo bench -p hlx-bench -- NAME`.";

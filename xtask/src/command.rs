@@ -144,3 +144,9 @@ pub fn step<T>(what: &str, work: impl FnOnce() -> Result<T, String>) -> Result<T
     );
     result
 }
+
+/// The words of a command line, as verbs read them in tests.
+#[cfg(test)]
+pub fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}

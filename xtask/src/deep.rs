@@ -91,13 +91,11 @@ fn read(args: &[String]) -> Result<Options, String> {
 #[cfg(test)]
 mod tests {
     use super::read;
+    use crate::command;
 
     #[test]
     fn options_are_read_and_nonsense_is_refused() {
-        let read = |line: &str| {
-            let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            read(&args)
-        };
+        let read = |line: &str| read(&command::words(line));
         let options = read("--only fuzz --seconds 5 --targets npy,npz").expect("reads");
         assert_eq!(options.only.as_deref(), Some("fuzz"));
         assert_eq!(options.fuzz.seconds, 5);

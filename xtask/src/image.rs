@@ -258,14 +258,7 @@ mod tests {
 
     #[test]
     fn the_arguments_are_read() {
-        let read = |line: &str| {
-            parse(
-                &line
-                    .split_whitespace()
-                    .map(str::to_owned)
-                    .collect::<Vec<_>>(),
-            )
-        };
+        let read = |line: &str| parse(&command::words(line));
         assert_eq!(read(""), Ok(Options::new()));
         let own = read("--programs /x --mirror http://m --no-try").expect("fine");
         assert_eq!(

@@ -298,8 +298,7 @@ mod tests {
     }
 
     fn read_line(line: &str) -> Result<Options, String> {
-        let args: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-        read(&args)
+        read(&command::words(line))
     }
 
     #[test]

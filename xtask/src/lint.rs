@@ -5,7 +5,8 @@ use std::path::Path;
 use crate::command::{self, step};
 use crate::{
     Outcome, activations, arrows, book, constants, digests, families, file_calls, files, floors,
-    libm, noted_tables, packer, products, python, shaders, specializations, tidy, workflows,
+    libm, noted_tables, packer, products, publisher, python, shaders, specializations, tidy,
+    workflows,
 };
 
 pub const HELP: &str = "\
@@ -19,7 +20,7 @@ Python files, if `cargo xtask python` has installed ruff), then formatting, then
 type Check = (&'static str, fn(&Path) -> Result<Vec<String>, String>);
 
 /// Checks that only read the tree: together well under a second, once shader-lint is built.
-const CHECKS: [Check; 15] = [
+const CHECKS: [Check; 16] = [
     ("tidiness", tidy::check),
     ("dependency arrows", arrows::check),
     ("floors", floors::check),
@@ -43,6 +44,7 @@ const CHECKS: [Check; 15] = [
     ("the book", book::check),
     ("page of devices", packer::check_devices),
     ("workflows", workflows::check),
+    ("publisher", publisher::check),
     ("Python files", python::lint),
 ];
 

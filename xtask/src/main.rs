@@ -28,6 +28,7 @@ mod packer;
 mod ports;
 mod products;
 mod prove;
+mod publisher;
 mod python;
 mod radv;
 mod release;

@@ -283,14 +283,12 @@ fn parse(args: &[String], ci: bool, device: Option<String>) -> Result<Options, S
 #[cfg(test)]
 mod tests {
     use super::{Options, Task, parse};
+    use crate::command;
     use crate::setup::Consent;
 
     #[test]
     fn the_arguments_are_read() {
-        let read = |line: &str, ci| {
-            let args: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-            parse(&args, ci, None)
-        };
+        let read = |line: &str, ci| parse(&command::words(line), ci, None);
         let options = |task, device: &str, consent| Options {
             task,
             device: device.to_string(),

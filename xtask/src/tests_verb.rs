@@ -211,10 +211,7 @@ fn by_kind(log: &str) -> BTreeMap<&str, (&str, usize)> {
 #[cfg(test)]
 mod tests {
     use super::{Consent, by_kind, finish, parse};
-
-    fn words(line: &str) -> Vec<String> {
-        line.split_whitespace().map(str::to_string).collect()
-    }
+    use crate::command::words;
 
     #[test]
     fn reads_its_options() {

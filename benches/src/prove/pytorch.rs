@@ -44,7 +44,7 @@ impl Peers {
             _ => "cpu",
         };
         let batches: Vec<String> = batches.iter().map(usize::to_string).collect();
-        for mode in ["eager", "compiled"] {
+        for mode in &arguments.modes {
             // One way of running it may lack what it needs; the others are measured all the same.
             let mut command = Command::new(python);
             command

@@ -5,10 +5,8 @@ use std::process::Command;
 
 use crate::listing::{List, add_data, file_name};
 use crate::packer::packer;
+use crate::publisher::Publisher;
 use crate::{command, files};
-
-/// Who packages; the address is one that no mail reaches until a maintainer puts their own.
-const MAINTAINER: &str = "The HLX developers <hlx@packages.invalid>";
 
 /// The manual, the completions and the licences of the crates, made before anything is packed.
 pub struct Made {
@@ -28,6 +26,7 @@ pub fn pack(
     scratch: &Path,
     epoch: u64,
 ) -> Result<(), String> {
+    let maintainer = Publisher::read(root)?.maintainer;
     let mut list = List::default();
     list.add_programs("usr/bin/", "", programs);
     add_data(&mut list, root, "usr/share/hlx/")?;
@@ -59,7 +58,7 @@ pub fn pack(
         &gzipped(&made.licences, &scratch.join("crates.gz"))?,
     );
     let changes = scratch.join("changelog");
-    files::write(&changes, changelog(version, epoch)?.as_bytes())?;
+    files::write(&changes, changelog(version, &maintainer, epoch)?.as_bytes())?;
     list.add(
         "644",
         "usr/share/doc/hlx/changelog.gz",
@@ -67,7 +66,10 @@ pub fn pack(
     );
     let (files_list, control) = (scratch.join("deb.txt"), scratch.join("control"));
     list.write(&files_list)?;
-    files::write(&control, control_text(version, architecture).as_bytes())?;
+    files::write(
+        &control,
+        control_text(version, architecture, &maintainer).as_bytes(),
+    )?;
     let mut deb = packer("deb");
     deb.arg(&files_list)
         .arg(out.join(format!("hlx_{version}_{architecture}.deb")));
@@ -91,9 +93,9 @@ fn gzipped(file: &Path, out: &Path) -> Result<PathBuf, String> {
     }
 }
 
-fn control_text(version: &str, architecture: &str) -> String {
+fn control_text(version: &str, architecture: &str, maintainer: &str) -> String {
     format!(
-        "Package: hlx\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: {MAINTAINER}\nSection: science\n\
+        "Package: hlx\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: {maintainer}\nSection: science\n\
          Priority: optional\nDepends: libc6 (>= 2.28)\n\
          Recommends: libvulkan1, mesa-vulkan-drivers | vulkan-icd\n\
          Description: neural networks with the same bits on any Vulkan GPU and on the CPU\n\
@@ -113,14 +115,14 @@ fn copyright_text(root: &Path) -> Result<String, String> {
 }
 
 /// The changelog in Debian's form, which names the version alone: CHANGELOG.md says what is new.
-fn changelog(version: &str, epoch: u64) -> Result<String, String> {
+fn changelog(version: &str, maintainer: &str, epoch: u64) -> Result<String, String> {
     let mut date = Command::new("date");
     date.args(["-u", "-R", "-d", &format!("@{epoch}")])
         .env("LC_ALL", "C");
     let date = command::capture("date", &mut date)?;
     Ok(format!(
         "hlx ({version}) unstable; urgency=medium\n\n  * CHANGELOG.md of the source says what is new.\n\n \
-         -- {MAINTAINER}  {}\n",
+         -- {maintainer}  {}\n",
         date.trim()
     ))
 }

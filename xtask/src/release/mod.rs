@@ -10,6 +10,7 @@ use std::process::Command;
 use crate::command::{self, step};
 use crate::dist::{self, SYSTEMS, System, version};
 use crate::packer::packer;
+use crate::publisher::Publisher;
 use crate::setup::{self, Consent};
 use crate::{Outcome, files, image, python};
 
@@ -49,6 +50,10 @@ pub fn run(args: &[String]) -> Outcome {
     let root = command::root();
     let version = version(&root)?;
     let changes = notes::of_version(&files::text(&root.join("CHANGELOG.md"))?, &version)?;
+    let unset = Publisher::read(&root)?.unset();
+    if ci && !unset.is_empty() {
+        return Err(format!("release: {}", unset.join("; ")));
+    }
     let consent = if ci { Consent::Given } else { Consent::Unknown };
     let consent = options.consent.unwrap_or(consent);
     setup::prepare(consent, &setup::PORTS[5..6])?;
@@ -99,6 +104,7 @@ pub fn run(args: &[String]) -> Outcome {
     left_out
         .iter()
         .for_each(|line| println!("left out: {line}"));
+    unset.iter().for_each(|line| println!("not set: {line}"));
     println!("{}", out.display());
     match &options.twice {
         Some(folder) => twice(&root, folder, &out, &options),
@@ -193,18 +199,12 @@ fn twice(root: &Path, folder: &Path, out: &Path, options: &Options) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::{Options, parse};
+    use crate::command;
     use crate::setup::Consent;
 
     #[test]
     fn the_arguments_are_read() {
-        let read = |line: &str| {
-            parse(
-                &line
-                    .split_whitespace()
-                    .map(str::to_owned)
-                    .collect::<Vec<_>>(),
-            )
-        };
+        let read = |line: &str| parse(&command::words(line));
         assert_eq!(read(""), Ok(Options::default()));
         let all = Options {
             only: Some("x86-64".to_owned()),
