@@ -15,12 +15,6 @@ uint chunks_of_row() { return (16u * push.units + CHUNK - 1u) / CHUNK; }
 const uint PIECE_CHUNKS = PIECE_TERMS / CHUNK;
 const uint UNITS_OF_GROUP = GROUP / 16u;
 
-// 16 integers of a chunk, and 16 ones.
-uvec4 block_unit(uint at, uint unit) {
-    uvec4 integers;
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) integers[i] = block_integers(at, 4u * unit + i);
-    return integers;
-}
 const uvec4 ONES = uvec4(0x01010101u);
 
 // A chain behind one block.

@@ -46,18 +46,32 @@ uint e2m1(uint bits) {
     return 0x0c0c0c0cu + (size & ~is_negative) - (size & is_negative);
 }
 
-// Four integers of a chunk, those from 4 quad on, a byte each: of 8 bits with their signs, others plus OFFSET.
-uint block_integers(uint at, uint quad) {
-    uint unit = quad / 8u;
-    uint word = quad % 8u;
-    uint bits;
-    if (LOW_BITS == 8u) return block_word(at, unit * 8u + word);
-    if (LOW_BITS == 4u) bits = block_word(at, unit * 4u + word % 4u) >> (4u * (word / 4u)) & 0x0f0f0f0fu;
-    else bits = block_word(at, unit * 2u + word / 4u) >> (2u * (word % 4u)) & 0x03030303u;
-    if (HIGH_BITS == 1u) bits |= (block_word(at, HIGH_AT + unit) >> word & 0x01010101u) << LOW_BITS;
-    if (HIGH_BITS == 2u)
-        bits |= (block_word(at, HIGH_AT + unit * 2u + word / 4u) >> (2u * (word % 4u)) & 0x03030303u) << LOW_BITS;
+// A chunk's unit of 16 integers as it is stored: the words with the lower bits, of which those of 2 bits have one, and the word
+// with the upper ones.
+uvec4 unit_low(uint at, uint unit) {
+    uint first = unit / 2u * LOW_BITS + (LOW_BITS == 8u ? unit % 2u * 4u : LOW_BITS == 2u ? unit % 2u : 0u);
+    if (LOW_BITS == 2u) return uvec4(block_word(at, first));
+    return uvec4(block_word(at, first), block_word(at, first + 1u), block_word(at, first + 2u), block_word(at, first + 3u));
+}
+uint unit_high(uint at, uint unit) {
+    if (HIGH_BITS == 0u) return 0u;
+    return block_word(at, HIGH_AT + unit / 2u * HIGH_BITS + (HIGH_BITS == 2u ? unit % 2u : 0u));
+}
+
+// Four integers of a unit, those from 4 quad on, a byte each: of 8 bits with their signs, others plus OFFSET.
+uint quad_of(uvec4 low, uint high, uint unit, uint quad) {
+    if (LOW_BITS == 8u) return low[quad];
+    uint bits = LOW_BITS == 4u ? low[quad] >> (4u * (unit % 2u)) & 0x0f0f0f0fu : low[0] >> (2u * quad) & 0x03030303u;
+    if (HIGH_BITS == 1u) bits |= (high >> (4u * (unit % 2u) + quad) & 0x01010101u) << LOW_BITS;
+    if (HIGH_BITS == 2u) bits |= (high >> (2u * quad) & 0x03030303u) << LOW_BITS;
     return IS_E2M1 ? e2m1(bits) : bits;
+}
+uvec4 block_unit(uint at, uint unit) {
+    uvec4 low = unit_low(at, unit);
+    uint high = unit_high(at, unit);
+    uvec4 integers;
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) integers[i] = quad_of(low, high, unit, i);
+    return integers;
 }
 
 // Of a group of a chunk's block.
@@ -68,10 +82,12 @@ int block_min(uint at, uint group) {
     return HAS_SCALES ? int(block_word(at, MINS_AT + group / 4u) >> (8u * (group % 4u)) & 255u) : 1;
 }
 
-// d and dmin of a chunk's block.
-vec2 block_factors(uint at, uint block) {
-    uint word = block_word(at, FACTORS_AT + (HAS_MINS ? block : 0u));
+// d and dmin of a chunk's block, in formats without minima of one of two blocks per word.
+vec2 factors_of(uint word, uint block) {
     uvec2 bits = HAS_MINS ? uvec2(word & 0xffffu, word >> 16) : uvec2(word >> (16u * block) & 0xffffu, 0u);
     uvec2 wide = IS_BRAIN ? bits << 16 : uvec2(hlx_from_f16(bits.x), hlx_from_f16(bits.y));
     return uintBitsToFloat(wide);
+}
+vec2 block_factors(uint at, uint block) {
+    return factors_of(block_word(at, FACTORS_AT + (HAS_MINS ? block : 0u)), block);
 }

@@ -1,7 +1,7 @@
 //! The product with a weight in blocks: its checks, and its launch on either kind of device.
 
 use bytemuck::cast_slice;
-use hlx_core::{Binding, Buffer, DType, Device, IntegerPath, Shader, as_u32};
+use hlx_core::{Binding, Buffer, DType, Device, IntegerPath, MatrixShape, Shader, as_u32};
 
 use super::cpu;
 use super::format::{BlockFormat, Levels, PANEL};
@@ -15,15 +15,20 @@ use crate::tuning::KernelTuning;
 
 shader!(integer::{
     blocks_few as few_shader, blocks_few_dots as few_dots_shader, blocks_many as many_shader,
-    blocks_many_dots as many_dots_shader,
+    blocks_many_dots as many_dots_shader, blocks_many_matrices as matrices_shader, blocks_many_matrices_words as narrow_shader,
 });
 
 const NAME: &str = "block_product";
 /// Rows of A at most for which a workgroup has a panel's columns, and those that it has then.
 const FEW: usize = 16;
 const FEW_ROWS: usize = 4;
-/// Rows and columns of a workgroup otherwise.
+/// Rows and columns of a workgroup otherwise, and by matrices; those of a subgroup then.
 const SIDE: usize = 64;
+const MATRIX_TILES: [[usize; 2]; 2] = [[64, 64], [128, 64]];
+const OWN: [usize; 2] = [32, 32];
+/// The same of matrices of less depth.
+const NARROW_TILE: [usize; 2] = [32, 32];
+const NARROW_OWN: [usize; 2] = [16, 16];
 
 impl BlockFormat {
     /// The shaders' constants.
@@ -89,16 +94,85 @@ fn check(a: &Prepared, b: &BlockRows, bias: Option<&Buffer>, c: &Buffer) -> Resu
     }
 }
 
-/// The shader of a product of m rows, and its tile.
-fn chosen(device: &Device, m: usize) -> (&'static Shader, [usize; 2]) {
-    let path = KernelTuning::of(device).products.integers;
-    let dots = path != IntegerPath::Plain && device.integer_paths().contains(&IntegerPath::Dots);
-    match (m <= FEW, dots) {
-        (true, false) => (&few_shader::SHADER, [m.clamp(1, FEW_ROWS), PANEL]),
-        (true, true) => (&few_dots_shader::SHADER, [m.clamp(1, FEW_ROWS), PANEL]),
-        (false, false) => (&many_shader::SHADER, [SIDE; 2]),
-        (false, true) => (&many_dots_shader::SHADER, [SIDE; 2]),
+/// The shader of a product.
+struct Chosen {
+    shader: &'static Shader,
+    /// Rows and columns of a workgroup.
+    tile: [usize; 2],
+    /// Constants of its own.
+    constants: Vec<(u32, u32)>,
+}
+
+impl Chosen {
+    /// That of m rows.
+    fn of(device: &Device, format: &BlockFormat, m: usize) -> Self {
+        let path = KernelTuning::of(device).products.integers;
+        let dots =
+            path != IntegerPath::Plain && device.integer_paths().contains(&IntegerPath::Dots);
+        if m <= FEW {
+            let rows = m.clamp(1, FEW_ROWS);
+            return Self {
+                shader: if dots {
+                    &few_dots_shader::SHADER
+                } else {
+                    &few_shader::SHADER
+                },
+                tile: [rows, PANEL],
+                constants: vec![(10, rows as u32)],
+            };
+        }
+        match path {
+            IntegerPath::Matrices(shape) if dots => Self::by_matrices(device, format, m, shape),
+            _ => None,
+        }
+        .unwrap_or(Self {
+            shader: if dots {
+                &many_dots_shader::SHADER
+            } else {
+                &many_shader::SHADER
+            },
+            tile: [SIDE; 2],
+            constants: Vec::new(),
+        })
     }
+
+    /// By matrices, if these have no more terms than the shortest block, and their tile fits a workgroup's memory.
+    fn by_matrices(
+        device: &Device,
+        format: &BlockFormat,
+        m: usize,
+        shape: MatrixShape,
+    ) -> Option<Self> {
+        let (tile, own) = match shape.is_narrow() {
+            true => (NARROW_TILE, NARROW_OWN),
+            false => (MATRIX_TILES[usize::from(m > MATRIX_TILES[0][0])], OWN),
+        };
+        let subgroups = tile[0] / own[0] * (tile[1] / own[1]);
+        let fits = shared_bytes(format, tile) <= device.info().shared_memory_bytes as usize;
+        (fits && shape.terms <= 32).then(|| Self {
+            shader: match shape.is_narrow() {
+                true => &narrow_shader::SHADER,
+                false => &matrices_shader::SHADER,
+            },
+            tile,
+            constants: shape
+                .specialization(subgroups as u32)
+                .into_iter()
+                .chain((10..).zip(tile.into_iter().chain(own).map(|n| n as u32)))
+                .collect(),
+        })
+    }
+}
+
+/// Bytes of a workgroup's memory that the shader by matrices takes at most (blocks_many_matrices.glsl).
+fn shared_bytes(format: &BlockFormat, [rows, columns]: [usize; 2]) -> usize {
+    let blocks = format.chunk() / format.block;
+    let staging = 16 * 5 * (2 * rows + if format.has_scales { 2 } else { 1 } * columns);
+    let of_mins = match format.has_mins {
+        true => 4 * format.groups().max(2) * rows + 16 * 3 * columns,
+        false => 0,
+    };
+    staging + 8 * blocks * columns + of_mins
 }
 
 fn launch(
@@ -113,15 +187,16 @@ fn launch(
     if m * n == 0 {
         return Ok(());
     }
-    let (shader, [rows, columns]) = chosen(device, m);
+    let chosen = Chosen::of(device, format, m);
+    let [rows, columns] = chosen.tile;
     let target = match of.pieces() {
         1 => Binding::Write(c),
         _ => Binding::ReadWrite(c),
     };
-    let kernel = Kernel::new(NAME, shader)
+    let kernel = Kernel::new(NAME, chosen.shader)
         .constants(constants!(0: bias.is_some(), extra.is_some()))
         .constants([(3, PIECE as u32)])
-        .constants((m <= FEW).then_some((10, rows as u32)).as_slice())
+        .constants(&chosen.constants)
         .constants(format.constants())
         .reads([&a.digits, &a.exponents, &b.words])
         .reads_if(None)

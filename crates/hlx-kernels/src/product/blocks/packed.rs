@@ -8,6 +8,8 @@ use crate::error::{check_indexable, check_sizes};
 use crate::{KernelError, Result, parallel};
 
 const NAME: &str = "block_rows";
+/// The largest minimum of a group: of 6 bits.
+const MOST_MIN: u8 = 63;
 
 /// A block's integers and floats; those past the format's numbers do not count.
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +142,12 @@ fn pack(
     }
     if format.has_scales {
         for group in 0..format.groups() {
+            if format.has_mins && block.mins[group] > MOST_MIN {
+                return Err(format!(
+                    "the minimum {} is larger than {MOST_MIN}",
+                    block.mins[group]
+                ));
+            }
             let shift = 8 * (group % 4);
             put(
                 places.scales + group / 4,

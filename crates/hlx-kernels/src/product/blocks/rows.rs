@@ -38,7 +38,7 @@ pub fn block_rows(device: &Device, ids: &Buffer, weight: &BlockRows, y: &Buffer)
         .reads([&weight.words])
         .bytes(n * (4 + 4 * k + of_row));
     let push = push!(shader => n, rows, terms: k);
-    let groups = (n * k / 4).div_ceil(GROUP_THREADS);
+    let groups = (n * k / 16).div_ceil(GROUP_THREADS);
     kernel.launch(device, push, groups, move |[ids, words], [y]| {
         let words = as_u32(words);
         let pieces = (write(y, TASK_ROWS * k), read(as_u32(ids), TASK_ROWS));
