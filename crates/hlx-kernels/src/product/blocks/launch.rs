@@ -29,6 +29,8 @@ const OWN: [usize; 2] = [32, 32];
 /// The same of matrices of less depth.
 const NARROW_TILE: [usize; 2] = [32, 32];
 const NARROW_OWN: [usize; 2] = [16, 16];
+/// The shaders' constant of a piece's terms.
+const PIECE_CONSTANT: (u32, u32) = (3, PIECE as u32);
 
 impl BlockFormat {
     /// The shaders' constants.
@@ -99,13 +101,13 @@ struct Chosen {
     shader: &'static Shader,
     /// Rows and columns of a workgroup.
     tile: [usize; 2],
-    /// Constants of its own.
+    /// Its constants from 2 to 19.
     constants: Vec<(u32, u32)>,
 }
 
 impl Chosen {
-    /// That of m rows.
-    fn of(device: &Device, format: &BlockFormat, m: usize) -> Self {
+    /// That of m rows and n columns.
+    fn of(device: &Device, format: &BlockFormat, [m, n]: [usize; 2]) -> Self {
         let path = KernelTuning::of(device).products.integers;
         let dots =
             path != IntegerPath::Plain && device.integer_paths().contains(&IntegerPath::Dots);
@@ -118,11 +120,13 @@ impl Chosen {
                     &few_shader::SHADER
                 },
                 tile: [rows, PANEL],
-                constants: vec![(10, rows as u32)],
+                constants: vec![PIECE_CONSTANT, (10, rows as u32)],
             };
         }
         match path {
-            IntegerPath::Matrices(shape) if dots => Self::by_matrices(device, format, m, shape),
+            IntegerPath::Matrices(shape) if dots => {
+                Self::by_matrices(device, format, [m, n], shape)
+            }
             _ => None,
         }
         .unwrap_or(Self {
@@ -132,7 +136,7 @@ impl Chosen {
                 &many_shader::SHADER
             },
             tile: [SIDE; 2],
-            constants: Vec::new(),
+            constants: vec![PIECE_CONSTANT],
         })
     }
 
@@ -140,7 +144,7 @@ impl Chosen {
     fn by_matrices(
         device: &Device,
         format: &BlockFormat,
-        m: usize,
+        [m, n]: [usize; 2],
         shape: MatrixShape,
     ) -> Option<Self> {
         let (tile, own) = match shape.is_narrow() {
@@ -155,9 +159,9 @@ impl Chosen {
                 false => &matrices_shader::SHADER,
             },
             tile,
-            constants: shape
-                .specialization(subgroups as u32)
+            constants: [(2, u32::from(n.is_multiple_of(4))), PIECE_CONSTANT]
                 .into_iter()
+                .chain(shape.specialization(subgroups as u32))
                 .chain((10..).zip(tile.into_iter().chain(own).map(|n| n as u32)))
                 .collect(),
         })
@@ -187,7 +191,7 @@ fn launch(
     if m * n == 0 {
         return Ok(());
     }
-    let chosen = Chosen::of(device, format, m);
+    let chosen = Chosen::of(device, format, [m, n]);
     let [rows, columns] = chosen.tile;
     let target = match of.pieces() {
         1 => Binding::Write(c),
@@ -195,7 +199,6 @@ fn launch(
     };
     let kernel = Kernel::new(NAME, chosen.shader)
         .constants(constants!(0: bias.is_some(), extra.is_some()))
-        .constants([(3, PIECE as u32)])
         .constants(&chosen.constants)
         .constants(format.constants())
         .reads([&a.digits, &a.exponents, &b.words])
