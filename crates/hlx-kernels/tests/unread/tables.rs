@@ -1,6 +1,6 @@
 //! Tables and what indexes them: rows that no index names, unused experts, absent tokens; optimizers' states; digests.
 
-use hlx_core::{Arithmetic, DType};
+use hlx_core::{Arithmetic, Buffer, DType};
 use hlx_kernels::KernelError;
 use hlx_kernels::activation::Activation;
 use hlx_kernels::embedding::{
