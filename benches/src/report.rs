@@ -163,7 +163,8 @@ fn section(folder: &Path, plots: &Path) -> Result<String> {
         .or_else(|| of(&run.facts, "device"));
     let device = device.unwrap_or_else(|| name.clone().into_owned());
     std::fs::create_dir_all(plots)?;
-    let mut text = format!("## {device}\n\n");
+    let heading = format!("## {device}\n\n");
+    let mut text = heading.clone();
     let picture = |suffix: &str, svg: String, about: &str| -> Result<String> {
         let file = format!("{name}-{suffix}.svg");
         hlx_core::files::write_atomically(&plots.join(&file), svg.as_bytes())?;
@@ -206,7 +207,8 @@ fn section(folder: &Path, plots: &Path) -> Result<String> {
         text += &kernel_table(&run)?;
         text += "\n";
     }
-    Ok(text)
+    // A folder may have files of docs/BENCHMARK_RESULTS.md alone.
+    Ok(if text == heading { String::new() } else { text })
 }
 
 /// Date, driver and command in one line.
