@@ -17,6 +17,7 @@ pub mod maker;
 pub mod measure;
 pub mod mlp;
 pub mod norms;
+pub mod optimizers;
 pub mod peer_table;
 pub mod peers;
 mod picture;

@@ -256,8 +256,12 @@ fn why_cpu(device: &Device) -> String {
 
 /// What a run takes, and what there is.
 fn memory_text(memory: &RunMemory) -> String {
+    let in_host = match memory.host_bytes {
+        0 => String::new(),
+        bytes => format!(", and {} of the host's", written(bytes)),
+    };
     format!(
-        "{} of {}: {} in place, {} in a step",
+        "{} of {}: {} in place, {} in a step{in_host}",
         written(memory.total_bytes()),
         written(memory.device_bytes),
         written(memory.state_bytes),

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::{Device, DeviceKind};
+use hlx_report::text::with_commas;
 use hlx_train::config::{Config, Override};
 use hlx_train::ranks::{Group, agreed_on, check_count, check_program, local_rank};
 use hlx_train::run::latest_folder;
 use hlx_train::timing::{RunTimer, RunTiming};
-use hlx_train::train::{DoesNotFit, Observer, Outcome, Start, TrainOptions, Trainer};
+use hlx_train::train::{DoesNotFit, Observer, Outcome, Start, TrainOptions, TrainPlan, Trainer};
 
 use crate::DeviceArgument;
 use crate::crew::{self, Crew};
@@ -24,8 +25,9 @@ const RUNS: &str = "runs";
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Exit status: 0 trained, 1 an error, 2 a wrong command line or ranks that cannot begin \
-                        together, 3 a loss or parameters that are NaN or infinite, 130 interrupted by a signal."
+    after_help = "Exit status: 0 trained, or the run of --plan fits; 1 an error, or it does not; 2 a wrong command line or \
+                        ranks that cannot begin together, 3 a loss or parameters that are NaN or infinite, 130 \
+                        interrupted by a signal."
 )]
 pub struct Arguments {
     /// The configuration file (TOML).
@@ -51,6 +53,10 @@ pub struct Arguments {
     /// Replace a value of the configuration: --set train.max_steps=40.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<Override>,
+    /// Say what the run would take of the device's memory, kind by kind, and what would make it fit; nothing is
+    /// allocated, written or trained.
+    #[arg(long, conflicts_with_all = ["devices", "resume", "out", "tui", "profile"])]
+    plan: bool,
     /// Print JSON lines instead of text.
     #[arg(long)]
     json: bool,
@@ -67,6 +73,15 @@ pub struct Arguments {
 
 /// Trains; the exit status is as [`Arguments`] says.
 pub fn run(arguments: &Arguments) -> ExitCode {
+    if arguments.plan {
+        return match arguments.show_plan() {
+            Ok(fits) => ExitCode::from(u8::from(!fits)),
+            Err(error) => {
+                print::error(&error);
+                ExitCode::FAILURE
+            }
+        };
+    }
     let joined = arguments.devices().and_then(|devices| {
         let n_ranks = devices.len();
         Ok((Crew::join(n_ranks)?, devices))
@@ -105,6 +120,36 @@ impl Arguments {
             .map_or(Ok(Vec::new()), crew::devices)
     }
 
+    /// Prints what the run would take, and returns whether it fits.
+    fn show_plan(&self) -> Result<bool> {
+        let config = self.configuration()?;
+        let options = TrainOptions {
+            start: Start::New(PathBuf::new()),
+            data_path: self.data_path(&config),
+        };
+        let plan = TrainPlan::new(&self.device.open()?, config, &options)?;
+        match self.json {
+            true => say!("{}", plan.to_json())?,
+            false => {
+                say!(
+                    "model        {} parameters",
+                    with_commas(plan.n_parameters as u64)
+                )?;
+                say!("{plan}")?;
+            }
+        }
+        Ok(plan.memory.fits())
+    }
+
+    /// Where the corpus lies.
+    fn data_path(&self, config: &Config) -> PathBuf {
+        let folder = self.config.parent().unwrap_or(Path::new("."));
+        match &self.data {
+            Some(path) => path.clone(),
+            None => folder.join(&config.data.path),
+        }
+    }
+
     /// Opens the device of this rank.
     fn open(&self, group: &Group, devices: &[String]) -> Result<Device> {
         let (local, n_local) = local_rank(group);
@@ -140,11 +185,7 @@ impl Arguments {
         let config = agreed_on(group, self.configuration())?;
         agreed_on(group, check_count(group, &config))?;
         agreed_on(group, check_devices(devices, group.n_ranks()))?;
-        let folder = self.config.parent().unwrap_or(Path::new("."));
-        let data_path = match &self.data {
-            Some(path) => path.clone(),
-            None => folder.join(&config.data.path),
-        };
+        let data_path = self.data_path(&config);
         if let Some(Some(path)) = &self.profile {
             let inputs = [self.config.clone(), data_path.clone()];
             agreed_on(group, crate::output::output(path, &inputs))?;

@@ -23,7 +23,7 @@ impl Observer for StopAtThree {
 
 /// The settings of each run. A batch of 8 of 20 pairs makes epochs of three steps; a plateau without
 /// patience, whose loss must fall by half in an epoch, falls before the third.
-const RUNS: [(&str, &[&str]); 9] = [
+const RUNS: [(&str, &[&str]); 10] = [
     ("sgd", &["train.optimizer=sgd", "optimizer.nesterov=true"]),
     (
         "adagrad",
@@ -71,6 +71,10 @@ const RUNS: [(&str, &[&str]); 9] = [
         "adamw8bit",
         &["train.optimizer=adamw8bit", "model.width=36"],
     ),
+    (
+        "adafactor",
+        &["train.optimizer=adafactor", "train.learning_rate=0.01"],
+    ),
 ];
 
 #[test]
@@ -116,6 +120,33 @@ fn every_setting_has_other_bits() {
         let found = proof(&place.train(&cpu, name, sets).digests);
         assert!(!seen.contains(&found), "{name}");
         seen.push(found);
+    }
+}
+
+/// A state in the host's memory changes no bit, and takes none of the device's memory.
+#[test]
+fn an_offloaded_state_has_the_same_bits() {
+    let place = Scratch::new("offload");
+    let cpu = hlx_core::testing::cpu().expect("the CPU device opens");
+    for optimizer in ["adamw8bit", "adafactor"] {
+        let kind = format!("train.optimizer={optimizer}");
+        let sets = [&kind[..], "model.width=36", "train.ema_decay=0.5"];
+        let reference = place.train(&cpu, &format!("{optimizer}-reference"), &sets);
+        let offloaded = [&sets[..], &["train.offload=optimizer"]].concat();
+        for (number, device) in hlx_core::testing::own_devices().iter().enumerate() {
+            let out = format!("{optimizer}-{number}");
+            let mut trainer = place.trainer(device, &out, &offloaded);
+            let memory = trainer.memory().clone();
+            assert_eq!(memory.host_bytes > 0, !device.is_cpu());
+            let outcome = trainer.run(&mut Silent).expect("trains");
+            assert_eq!(proof(&outcome.digests), proof(&reference.digests), "{out}");
+            drop(trainer);
+            if !device.is_cpu() {
+                let whole = place.trainer(device, &format!("{out}-there"), &sets);
+                let (there, here) = (whole.memory(), memory.state_bytes);
+                assert!(there.host_bytes == 0 && there.state_bytes >= here, "{out}");
+            }
+        }
     }
 }
 

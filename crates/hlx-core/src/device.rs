@@ -2,6 +2,7 @@
 
 mod flags;
 mod host;
+mod no_memory;
 mod pending;
 mod remembering;
 mod sharing;
@@ -10,6 +11,7 @@ mod transfer;
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use host::{HostBuffer, PendingCopy};
@@ -59,6 +61,8 @@ struct Inner {
     /// The changes in place of the graph that is being recorded.
     changes: Mutex<Vec<NotedChange>>,
     remembering: remembering::Remembering,
+    /// Whether nothing is allocated or run outside of recordings.
+    has_no_memory: AtomicBool,
 }
 
 impl Device {
@@ -77,6 +81,7 @@ impl Device {
                 flags: flags::Flags::default(),
                 changes: Mutex::default(),
                 remembering: Default::default(),
+                has_no_memory: AtomicBool::new(false),
             }),
         }
     }
@@ -249,6 +254,9 @@ impl Device {
     /// [`CoreError::OutOfMemory`], which names what was requested and what is in use;
     /// [`CoreError::Invalid`] while another thread records a graph.
     pub fn alloc(&self, len: usize) -> Result<Buffer, CoreError> {
+        if self.leaves_out() {
+            return self.without_memory(len);
+        }
         on_stream!(self, stream => stream.alloc(len))
     }
 
@@ -295,8 +303,31 @@ impl Device {
     /// # Errors
     /// [`CoreError::OutOfMemory`], which names what was requested and what is in use.
     pub fn alloc_isolated(&self, len: usize) -> Result<Buffer, CoreError> {
+        if self.leaves_out() {
+            return self.without_memory(len);
+        }
         let block = self.inner.source.allocate(len.max(1))?;
         Ok(Buffer::isolated(block, len))
+    }
+
+    /// Allocates `len` words in the host's memory, uninitialised, as a buffer of this device: kernels read and write it over
+    /// the bus, and every other call takes it as it takes device memory. On the CPU device, and where the device's memory
+    /// is the host's, it is memory as any other.
+    ///
+    /// # Errors
+    /// [`CoreError::OutOfMemory`], which names what was requested and what is in use.
+    pub fn alloc_in_host(&self, len: usize) -> Result<Buffer, CoreError> {
+        if self.leaves_out() {
+            let block = self.source().without_memory(len.max(1), !self.is_cpu());
+            return Ok(Buffer::isolated(block, len));
+        }
+        let block = self.inner.source.allocate_in_host(len.max(1))?;
+        Ok(Buffer::isolated(block, len))
+    }
+
+    /// The bytes of [`Device::alloc_in_host`] that are alive; 0 on the CPU device, which counts them as its own.
+    pub fn host_bytes(&self) -> u64 {
+        self.inner.source.host_bytes()
     }
 
     /// Launches a kernel: the shader on a Vulkan device, `cpu` on the CPU device. While a graph
@@ -357,6 +388,9 @@ impl Device {
         cpu: &mut dyn FnMut() -> Option<CpuBody>,
     ) -> Result<(), CoreError> {
         check_bindings(launch.name, launch.bindings, self.source())?;
+        if self.leaves_out() {
+            return Ok(());
+        }
         match self.stream() {
             Stream::Vulkan(stream) => stream.launch(launch, work, self.pace(), fusable),
             Stream::Cpu(stream) => match cpu() {

@@ -207,10 +207,12 @@ mod mse {
     backward, forward { count: u32, scalar: f32 }
 }
 mod optimizer {
-    adagrad, adam, average, lion, muon_apply, muon_direction, rmsprop, rmsprop_centered,
-    rmsprop_centered_momentum, rmsprop_momentum, sgd, sgd_momentum {
+    adafactor_apply, adafactor_factor, adafactor_gradient, adagrad, adam, average, lion, muon_apply,
+    muon_direction, rmsprop, rmsprop_centered, rmsprop_centered_momentum, rmsprop_momentum, sgd, sgd_momentum {
         count: u32, row: u32, rows: u32
     }
+    adafactor_normalise { count: u32, first: u32, rows: u32, cols: u32, inverse_rows: f32, epsilon: f32 }
+    adafactor_scale { count: u32, row: u32, rows: u32, inverse_root: f32, epsilon: f32, inverse_limit: f32 }
     adamw_8bit { count: u32, row: u32, rows: u32, first_block: u32, params_base: u32, state_base: u32 }
     clip_factor { max_norm: f32 }
     combine { count: u32, scalar: f32 }

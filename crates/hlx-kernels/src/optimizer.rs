@@ -14,6 +14,7 @@
 //! | Lion | `u = sign(fma(1 - beta1, g - m, m))`; `m = fma(1 - beta2, g - m, m)`; `p = fma(-lr, u, (1 - lr lambda) p)` |
 //! | Muon | [`muon`] |
 //! | AdamW in 8 bits | [`eight_bit`] |
+//! | Adafactor | [`adafactor`] |
 //! | average | `e = fma(1 - beta1, p - e, e)` |
 //!
 //! The numbers of the step ([`Hyper`], a row per group of parameters) and the clip factor lie in
@@ -21,6 +22,7 @@
 //! factor ([`guarded_factor`]) skips a step: it writes nothing. One launch
 //! updates parameters of several groups: a table names the row of each block of 64 elements.
 
+pub mod adafactor;
 pub mod eight_bit;
 mod formulas;
 mod frame;

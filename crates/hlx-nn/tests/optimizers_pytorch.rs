@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use hlx_autograd::Tensor;
 use hlx_core::Device;
 use hlx_nn::{
-    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Common, Init, Lion, LionConfig,
-    Muon, MuonAdjust, MuonConfig, OneCycle, Optimizer, ParameterBuilder, ParameterGroup, Plateau,
-    PlateauConfig, RMSprop, RMSpropConfig, SGD, SGDConfig, Schedule, Weights, clip_grad_norm_,
-    clip_grad_value_,
+    Adafactor, AdafactorConfig, Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig,
+    Common, Init, Lion, LionConfig, Muon, MuonAdjust, MuonConfig, OneCycle, Optimizer,
+    ParameterBuilder, ParameterGroup, Plateau, PlateauConfig, RMSprop, RMSpropConfig, SGD,
+    SGDConfig, Schedule, Weights, clip_grad_norm_, clip_grad_value_,
 };
 use safetensors::tensor::{Dtype, SafeTensors};
 
@@ -106,7 +106,7 @@ fn boxed<O: Optimizer + 'static>(made: hlx_nn::Result<O>) -> Made {
 }
 
 /// The optimizers of `VARIANTS` in make_optimizers.py.
-const VARIANTS: [(&str, Make); 15] = [
+const VARIANTS: [(&str, Make); 17] = [
     ("sgd", |weights| {
         let config = SGDConfig {
             common: Common::with_weight_decay(0.1),
@@ -238,6 +238,23 @@ const VARIANTS: [(&str, Make); 15] = [
             ..MuonConfig::default()
         };
         boxed(Muon::new(weights, config))
+    }),
+    ("adafactor", |weights| {
+        boxed(Adafactor::new(weights, AdafactorConfig::default()))
+    }),
+    ("adafactor_groups", |weights| {
+        let config = AdafactorConfig {
+            beta2_decay: -0.5,
+            eps: [1e-3, 0.05],
+            d: 1.5,
+            common: Common {
+                weight_decay: 0.3,
+                clip_norm: Some(2.0),
+                groups: groups(weights)?,
+                ..Common::default()
+            },
+        };
+        boxed(Adafactor::new(weights, config))
     }),
 ];
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hlx_autograd::Tensor;
 use hlx_nn::{
-    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamW8bit, AdamWConfig, CausalLm, Common,
-    Init, Lion, LionConfig, Model, Muon, MuonAdjust, MuonConfig, NnError, Optimizer,
-    OptimizerState, ParameterBuilder, ParameterGroup, RMSprop, RMSpropConfig, SGD, SGDConfig,
-    StateTensor, Weights, state_spans,
+    Adafactor, AdafactorConfig, Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamW8bit,
+    AdamWConfig, CausalLm, Common, Init, Lion, LionConfig, Model, Muon, MuonAdjust, MuonConfig,
+    NnError, Optimizer, OptimizerState, ParameterBuilder, ParameterGroup, RMSprop, RMSpropConfig,
+    SGD, SGDConfig, StateTensor, Weights, state_spans,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -185,6 +185,7 @@ optimizers! {
     Adagrad AdagradConfig 0.0 { lr_decay: 0.0, initial_accumulator_value: 0.0, eps: 1e-10 };
     RMSprop RMSpropConfig 0.0 { alpha: 0.99, eps: 1e-8, momentum: 0.0, centered: false };
     Lion LionConfig 0.0 { betas: [0.9, 0.99] };
+    Adafactor AdafactorConfig 0.0 { beta2_decay: -0.8, eps: [f64::from(f32::EPSILON), 1e-3], d: 1.0 };
 }
 
 fn muon(settings: &Bound<'_, PyDict>, common: Common) -> PyResult<MuonConfig> {

@@ -84,6 +84,7 @@ fn views_are_what_they_were() {
         device: "AMD EPYC".to_owned(),
         device_bytes: 24 << 30,
         state_bytes: 32 << 20,
+        host_bytes: 0,
         pass_bytes: 26 << 20,
         micro_batch_size: 12,
         smaller: Vec::new(),

@@ -17,8 +17,8 @@ pub use hlx_nn::{
 };
 
 pub use crate::optim::{
-    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamWConfig, Common, Lion, LionConfig, Muon,
-    MuonConfig, OneCycle, Optimizer, ParameterGroup, Plateau, PlateauConfig, RMSprop,
-    RMSpropConfig, SGD, SGDConfig, Schedule,
+    Adafactor, AdafactorConfig, Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamW8bit,
+    AdamWConfig, Common, Lion, LionConfig, Muon, MuonConfig, OneCycle, Optimizer, ParameterGroup,
+    Plateau, PlateauConfig, RMSprop, RMSpropConfig, SGD, SGDConfig, Schedule,
 };
 pub use crate::{Device, Error, Result};

@@ -11,6 +11,7 @@ tensor([0.1250, 0.2500])
 """
 
 from hlx.optim import lr_scheduler, optimizer
+from hlx.optim._adafactor import Adafactor
 from hlx.optim._adagrad import Adagrad
 from hlx.optim._adam import Adam, AdamW, AdamW8bit
 from hlx.optim._lion import Lion
@@ -21,6 +22,7 @@ from hlx.optim.optimizer import Optimizer
 
 __all__ = [
     "SGD",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",

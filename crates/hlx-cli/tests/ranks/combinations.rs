@@ -7,7 +7,7 @@ use crate::common::Scratch;
 
 /// The optimizers of docs/optimizers.md with numbers that use all of their state, and clipping, groups,
 /// frozen parameters, moving averages.
-const UPDATES: [&[&str]; 12] = [
+const UPDATES: [&[&str]; 13] = [
     &["train.optimizer=sgd", "train.clip_norm=0.1"],
     &[
         "train.optimizer=sgd",
@@ -34,6 +34,7 @@ const UPDATES: [&[&str]; 12] = [
         "train.freeze=[\"*ln*\"]",
         "train.ema_decay=0.5",
     ],
+    &["train.optimizer=adafactor", "train.ema_decay=0.5"],
     &["train.freeze=[\"*bias\"]", "train.ema_decay=0.5"],
     &["groups=[{parameters=[\"*bias\"], weight_decay=0.0, lr_factor=2.0}]"],
 ];

@@ -28,7 +28,7 @@ impl Device {
     /// As [`Device::download_words`].
     pub fn download_later(&self, buffer: &Buffer) -> Result<PendingDownload, CoreError> {
         let words = match self.stream() {
-            Stream::Vulkan(stream) if !buffer.is_empty() => {
+            Stream::Vulkan(stream) if !buffer.is_empty() && !self.leaves_out() => {
                 self.check_owner("download", "buffer", buffer)?;
                 let words = buffer.as_words();
                 Words::Coming(stream.read_back(&words)?, words.len())

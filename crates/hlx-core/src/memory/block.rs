@@ -36,6 +36,10 @@ pub(crate) struct Block {
     pub words: usize,
     /// Its memory.
     pub memory: BlockMemory,
+    /// Whether it lies in the host's memory, though the device is another.
+    in_host: bool,
+    /// Whether its words are among those that the device holds: not those of a graph that is being recorded.
+    is_counted: bool,
     source: Arc<BlockSource>,
 }
 
@@ -77,9 +81,9 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        if !matches!(self.memory, BlockMemory::Planned(_)) {
+        if self.is_counted {
             self.source
-                .held_bytes
+                .counter(self.in_host)
                 .fetch_sub(self.words as u64 * 4, Ordering::Relaxed);
         }
     }
@@ -89,6 +93,9 @@ impl Drop for Block {
 pub(crate) trait BlockAllocator: Send + Sync {
     /// Allocates memory for `words` words; the caller adds the sizes to an out-of-memory error.
     fn allocate(&self, words: usize) -> Result<BlockMemory, CoreError>;
+
+    /// Allocates host memory that the device's kernels read and write; `None` where the device's memory is the host's.
+    fn allocate_in_host(&self, words: usize) -> Option<Result<BlockMemory, CoreError>>;
 
     /// The bytes that HLX may hold on this device, of which it holds `held_bytes`.
     fn budget_bytes(&self, held_bytes: u64) -> u64;
@@ -103,6 +110,8 @@ pub(crate) struct BlockSource {
     owner: String,
     allocator: Arc<dyn BlockAllocator>,
     held_bytes: AtomicU64,
+    /// Of memory of the host's that the device's kernels use.
+    host_bytes: AtomicU64,
     /// The memory that graphs work in. They run one after the other and leave nothing in it, so
     /// all share it; it is freed with the last of them.
     scratch: Mutex<Vec<Weak<Block>>>,
@@ -120,6 +129,7 @@ impl BlockSource {
             owner: format!("{device_name} [{selector}], opening {number}"),
             allocator,
             held_bytes: AtomicU64::new(0),
+            host_bytes: AtomicU64::new(0),
             scratch: Mutex::default(),
         }
     }
@@ -148,8 +158,15 @@ impl BlockSource {
             id: NEXT_BLOCK_ID.fetch_add(1, Ordering::Relaxed),
             words,
             memory: BlockMemory::Planned(OnceLock::new()),
+            in_host: false,
+            is_counted: false,
             source: Arc::clone(self),
         })
+    }
+
+    /// A block that is counted and has no memory ([`Device::give_no_memory`](crate::Device::give_no_memory)).
+    pub fn without_memory(self: &Arc<Self>, words: usize, in_host: bool) -> Arc<Block> {
+        self.block(BlockMemory::Planned(OnceLock::new()), words, in_host)
     }
 
     /// The bytes of all blocks alive.
@@ -217,15 +234,53 @@ impl BlockSource {
         Ok(self.adopt(memory, words))
     }
 
+    /// Allocates a block in the host's memory, which the device's kernels reach.
+    pub fn allocate_in_host(self: &Arc<Self>, words: usize) -> Result<Arc<Block>, CoreError> {
+        self.check_size(words)?;
+        let (bytes, budget) = (words as u64 * 4, crate::cpu::memory_budget());
+        let out_of_memory = || CoreError::OutOfMemory {
+            device: format!("the host, for {}", self.device_name),
+            requested: bytes,
+            in_use: self.host_bytes(),
+            budget,
+        };
+        if self.host_bytes().saturating_add(bytes) > budget {
+            return Err(out_of_memory());
+        }
+        match self.allocator.allocate_in_host(words) {
+            None => self.allocate(words),
+            Some(Err(CoreError::OutOfMemory { .. })) => Err(out_of_memory()),
+            Some(memory) => Ok(self.block(memory?, words, true)),
+        }
+    }
+
+    /// The bytes of the host's memory that are held for the device's kernels.
+    pub fn host_bytes(&self) -> u64 {
+        self.host_bytes.load(Ordering::Relaxed)
+    }
+
+    fn counter(&self, in_host: bool) -> &AtomicU64 {
+        match in_host {
+            true => &self.host_bytes,
+            false => &self.held_bytes,
+        }
+    }
+
     /// A block of memory of this device that was allocated already.
     pub fn adopt(self: &Arc<Self>, memory: BlockMemory, words: usize) -> Arc<Block> {
+        self.block(memory, words, false)
+    }
+
+    fn block(self: &Arc<Self>, memory: BlockMemory, words: usize, in_host: bool) -> Arc<Block> {
         let bytes = words as u64 * 4;
-        self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.counter(in_host).fetch_add(bytes, Ordering::Relaxed);
         let id = NEXT_BLOCK_ID.fetch_add(1, Ordering::Relaxed);
         Arc::new(Block {
             id,
             words,
             memory,
+            in_host,
+            is_counted: true,
             source: Arc::clone(self),
         })
     }
@@ -243,6 +298,10 @@ impl BlockAllocator for HostAllocator {
             budget: 0,
         })?;
         Ok(BlockMemory::Cpu(memory))
+    }
+
+    fn allocate_in_host(&self, _words: usize) -> Option<Result<BlockMemory, CoreError>> {
+        None
     }
 
     fn budget_bytes(&self, _held_bytes: u64) -> u64 {

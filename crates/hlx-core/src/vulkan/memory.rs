@@ -118,6 +118,28 @@ impl VulkanDevice {
         })
     }
 
+    /// A buffer in memory that the host sees; kernels reach it over the bus.
+    fn in_host(&self, words: usize) -> Result<BlockMemory, CoreError> {
+        let raw = raw_buffer(&self.device, &self.info, words as u64 * 4, NOT_EXPORTED)?;
+        let bits = raw.memory_requirements().memory_type_bits;
+        let visible = MemoryPropertyFlags::HOST_VISIBLE | MemoryPropertyFlags::HOST_COHERENT;
+        let types = &self
+            .device
+            .physical_device()
+            .memory_properties()
+            .memory_types;
+        let usable = types.iter().enumerate().filter(|(index, kind)| {
+            bits & (1 << index) != 0 && kind.property_flags.contains(visible)
+        });
+        let is_local =
+            |flags: MemoryPropertyFlags| flags.contains(MemoryPropertyFlags::DEVICE_LOCAL);
+        let kind = usable.min_by_key(|(_, kind)| is_local(kind.property_flags));
+        let none = || CoreError::invalid("allocate host memory", "no host-visible memory type");
+        let (kind, _) = kind.ok_or_else(none)?;
+        let memory = self.allocate_memory(&raw, kind as u32)?;
+        Ok(BlockMemory::Vulkan(self.bind(raw, memory)?))
+    }
+
     fn allocate_memory(
         &self,
         raw: &RawBuffer,
@@ -149,6 +171,11 @@ impl BlockAllocator for VulkanDevice {
         let raw = raw_buffer(&self.device, &self.info, words as u64 * 4, NOT_EXPORTED)?;
         let memory = self.allocate_memory(&raw, self.memory_type)?;
         Ok(BlockMemory::Vulkan(self.bind(raw, memory)?))
+    }
+
+    /// Allocates one buffer in the host's memory: of a type that is not the device's own, where there is one.
+    fn allocate_in_host(&self, words: usize) -> Option<Result<BlockMemory, CoreError>> {
+        Some(self.in_host(words))
     }
 
     /// The bytes that HLX holds and those that the driver still grants. `HLX_MEMORY_LIMIT`

@@ -98,6 +98,19 @@ steps! {
         *u = if nesterov { A::fma(n.momentum, sub(*m, g), g) } else { *m };
     }
 
+    adafactor_gradient_chunk<A>(n; g; u) {
+        *u = clipped::<A>(&n, g);
+    }
+
+    adafactor_factor_chunk<A>(n, squares; x; f) {
+        let mean = if squares { A::mul(x, x) } else { x };
+        *f = A::fma(n.one_minus_beta2, sub(mean, *f), *f);
+    }
+
+    adafactor_apply_chunk<A>(n; u; p) {
+        *p = A::fma(-n.clip, u, A::mul(n.keep, *p));
+    }
+
     muon_apply_chunk<A>(n; o; p) {
         *p = A::fma(n.negative_rate, o, A::mul(n.keep, *p));
     }

@@ -12,6 +12,7 @@ use hlx_kernels::embedding::*;
 use hlx_kernels::experts::*;
 use hlx_kernels::interpolate::*;
 use hlx_kernels::norm::*;
+use hlx_kernels::optimizer::adafactor::{Adafactor, Squares, adafactor_step};
 use hlx_kernels::optimizer::muon::muon_step;
 use hlx_kernels::optimizer::{Update, Watched, guarded_factor};
 use hlx_kernels::pool::*;
@@ -229,6 +230,19 @@ pub const ROWS: &[(&str, Launch)] = &[
             false,
             &Default::default(),
         )
+    }),
+    ("adafactor_step", |c, x, [a, b]| {
+        let numbers = Adafactor {
+            epsilon: 1e-7,
+            least_scale: 1e-3,
+            threshold: 1.0,
+        };
+        let squares = Squares::Factored {
+            shape: [a, b, 2],
+            row: x,
+            col: x,
+        };
+        adafactor_step(c, &Update::new(x, x, x, x), squares, &numbers)
     }),
     ("guarded_factor", |c, x, [a, b]| {
         let one = &c.alloc(1)?;

@@ -9,6 +9,7 @@ use hlx_kernels::embedding::{
 use hlx_kernels::experts::{Choices, experts_bounds, experts_sum, experts_table};
 use hlx_kernels::indexing::{gather, index_add, index_select, scatter, scatter_add};
 use hlx_kernels::norm::Norm;
+use hlx_kernels::optimizer::adafactor::{Adafactor, Squares, adafactor_step};
 use hlx_kernels::optimizer::eight_bit::{self, BlockedParameter, Blocks, adamw_8bit_step};
 use hlx_kernels::optimizer::muon::{NewtonSchulz, muon_step};
 use hlx_kernels::optimizer::{
@@ -417,8 +418,40 @@ fn optimizers(run: &mut Run<'_>) -> Result<(), KernelError> {
             run.collect_all(&state)?;
         }
         eight_bit(run, &hyper, &clip)?;
+        adafactor(run, &hyper, &clip)?;
     }
     factors(run)
+}
+
+/// Matrices with factors, and a vector.
+fn adafactor(run: &mut Run<'_>, hyper: &Buffer, clip: &Buffer) -> Result<(), KernelError> {
+    let numbers = Adafactor {
+        epsilon: 1e-7,
+        least_scale: 1e-3,
+        threshold: 1.0,
+    };
+    let shape = [3, 7, 19];
+    let n = shape.iter().product();
+    for is_factored in [true, false] {
+        let lens = if is_factored { [21, 57] } else { [n, 1] };
+        let [grads, params] = [run.input(&normal(1, n))?, run.input(&normal(2, n))?];
+        let [row, col] = [
+            run.input(&vec![0.0; lens[0]])?,
+            run.input(&vec![0.0; lens[1]])?,
+        ];
+        let squares = match is_factored {
+            true => Squares::Factored {
+                shape,
+                row: &row,
+                col: &col,
+            },
+            false => Squares::Whole(&row),
+        };
+        let update = Update::new(&params, &grads, hyper, clip);
+        adafactor_step(run.device, &update, squares, &numbers)?;
+        run.collect_all(&[params, row, col])?;
+    }
+    Ok(())
 }
 
 /// Moments in bytes and in f32, with a last block that is not full.

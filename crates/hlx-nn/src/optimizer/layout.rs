@@ -62,6 +62,8 @@ enum Form {
     Floats,
     /// A byte of each element.
     Bytes { is_first: bool },
+    /// Floats of another shape, which one process has whole.
+    Whole(Vec<usize>),
 }
 
 impl OwnLayout {
@@ -81,6 +83,25 @@ impl OwnLayout {
         }
     }
 
+    /// A tensor of each trained parameter that has a shape for it, which lies whole where the parameter is updated.
+    pub(super) fn of_shapes(
+        weights: &Weights,
+        shape_of: impl Fn(&[usize]) -> Option<Vec<usize>>,
+    ) -> Self {
+        let parameters = weights.parameters().iter().enumerate();
+        let trained = parameters.filter(|(_, parameter)| parameter.requires_grad());
+        let tensors = trained.filter_map(|(parameter_idx, parameter)| {
+            let form = Form::Whole(shape_of(parameter.shape())?);
+            Some(Planned {
+                parameter_idx,
+                form,
+            })
+        });
+        Self {
+            tensors: tensors.collect(),
+        }
+    }
+
     /// The places of the parameters that have tensors.
     pub(super) fn parameters(&self) -> impl Iterator<Item = usize> {
         self.tensors.iter().map(|one| one.parameter_idx)
@@ -94,21 +115,26 @@ impl OwnLayout {
             let [start, end] = elements(place.offset, n, words);
             let is_packed = matches!(one.form, Form::Bytes { .. });
             let word = |element: usize| state_words(element, is_packed);
+            let (shape, [first, end]) = match &one.form {
+                Form::Floats => (place.shape.clone(), [start, end]),
+                Form::Bytes { .. } => (vec![word(n)], [word(start), word(end)]),
+                Form::Whole(shape) => {
+                    let len = shape.iter().product();
+                    (shape.clone(), [0, if start < end { len } else { 0 }])
+                }
+            };
             let span = StateSpan {
                 name: format!("{buffer}/{}", place.name),
-                shape: match one.form {
-                    Form::Floats => place.shape.clone(),
-                    Form::Bytes { .. } => vec![word(n)],
-                },
-                first: word(start),
+                shape,
+                first,
                 at,
-                len: word(end) - word(start),
+                len: end - first,
                 packed: match one.form {
-                    Form::Floats => None,
                     Form::Bytes { is_first } => Some(Packed {
                         shape: place.shape.clone(),
                         is_first,
                     }),
+                    _ => None,
                 },
             };
             at += align_words(span.len);

@@ -5,6 +5,7 @@
 //! clip and the update, all of which read that buffer, so that a recorded update stays valid.
 //! Parameters of several groups ([`ParameterGroup`]) are updated by one launch.
 
+mod adafactor;
 mod adagrad;
 mod adam;
 mod adamw_8bit;
@@ -26,6 +27,7 @@ use hlx_core::Buffer;
 pub use hlx_kernels::optimizer::Watched;
 pub use hlx_kernels::optimizer::muon::NewtonSchulz;
 
+pub use adafactor::{Adafactor, AdafactorConfig};
 pub use adagrad::{Adagrad, AdagradConfig};
 pub use adam::{Adam, AdamConfig, AdamW, AdamWConfig};
 pub use adamw_8bit::AdamW8bit;

@@ -159,6 +159,9 @@ impl ParameterBuilder {
     /// the device reports.
     pub fn build(self, device: &Device, seed: u64) -> Result<Weights> {
         let weights = self.build_zeroed(device)?;
+        if !device.has_memory() {
+            return Ok(weights);
+        }
         let drawn = weights.parameters().iter().enumerate();
         let drawn = drawn.filter(|(_, parameter)| parameter.0.kind != Init::Zeros);
         thread::scope(|scope| {

@@ -1,6 +1,7 @@
 //! The parts of a model's flat buffers that several processes (ranks) sum and update.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use hlx_core::Buffer;
 use hlx_kernels::reduce::FLAT_ROW;
@@ -177,9 +178,26 @@ impl Weights {
         self.zeros(self.updated().len())
     }
 
-    /// Makes a buffer of this many zeros.
+    /// Makes a buffer of this many zeros, where optimizers' state lies.
     pub(crate) fn zeros(&self, n_words: usize) -> Result<Buffer> {
-        Ok(super::gradients::zeros(self.device(), n_words)?)
+        if !self.offloads_state() {
+            return Ok(super::gradients::zeros(self.device(), n_words)?);
+        }
+        let buffer = self.device().alloc_in_host(n_words)?;
+        self.device().fill(&buffer, 0)?;
+        Ok(buffer)
+    }
+
+    /// Has optimizers that are made from here on hold their state in the host's memory
+    /// ([`Device::alloc_in_host`](hlx_core::Device::alloc_in_host)): it takes no memory of the device, and a step reads and writes it
+    /// over the bus. No bit depends on it.
+    pub fn offload_state(&self) {
+        self.offloads.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether optimizers hold their state in the host's memory.
+    pub fn offloads_state(&self) -> bool {
+        self.offloads.load(Ordering::Relaxed)
     }
 
     /// Uploads the values of the words that this process updates into such a buffer: of one vector a

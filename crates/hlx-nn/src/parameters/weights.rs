@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use hlx_autograd::Tensor;
@@ -40,6 +41,8 @@ pub struct Weights {
     draws_masks: bool,
     /// What this process updates, where others update the rest.
     pub(super) part: OnceLock<Part>,
+    /// Whether optimizers' state lies in the host's memory.
+    pub(super) offloads: AtomicBool,
 }
 
 impl Weights {
@@ -73,6 +76,7 @@ impl Weights {
             constants,
             draws_masks,
             part: OnceLock::new(),
+            offloads: AtomicBool::new(false),
         };
         weights.bind()?;
         weights.reset_buffers()?;

@@ -66,7 +66,7 @@ const WHOLE: [(&str, i64); 41] = [
 ];
 
 /// The keys whose values are real numbers: finite, and of a magnitude of at most [`LARGEST_REAL`].
-const REAL: [&str; 39] = [
+const REAL: [&str; 42] = [
     "model.dropout",
     "model.attention_dropout",
     "data.eval_fraction",
@@ -87,6 +87,9 @@ const REAL: [&str; 39] = [
     "optimizer.dampening",
     "optimizer.betas",
     "optimizer.eps",
+    "optimizer.eps2",
+    "optimizer.beta2_decay",
+    "optimizer.d",
     "optimizer.alpha",
     "optimizer.lr_decay",
     "optimizer.initial_accumulator_value",
@@ -186,7 +189,7 @@ mod tests {
                         [train]\nmax_steps = 4\n";
 
     /// Keys that are not numbers.
-    const OTHERS: [&str; 37] = [
+    const OTHERS: [&str; 38] = [
         "arithmetic",
         "model.kind",
         "model.architecture",
@@ -201,6 +204,7 @@ mod tests {
         "data.part",
         "train.schedule",
         "train.optimizer",
+        "train.offload",
         "train.init_from",
         "train.freeze",
         "train.skip_non_finite",

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Config;
 
 /// Keys that decide no bit of a step: where the corpus and the first weights lie (the chain has their
-/// digests), the threads that make images, the presets (the sizes and the shape say the same), the micro-batch and
-/// recomputation, what is logged, evaluated and saved when, and when to stop.
-const FREE_KEYS: [&str; 21] = [
+/// digests), the threads that make images, the presets (the sizes and the shape say the same), the micro-batch,
+/// recomputation and what lies in the host's memory, what is logged, evaluated and saved when, and when to stop.
+const FREE_KEYS: [&str; 22] = [
     "data.path",
     "data.workers",
     "model.architecture",
@@ -17,6 +17,7 @@ const FREE_KEYS: [&str; 21] = [
     "train.init_from",
     "train.recompute",
     "train.recompute_attention",
+    "train.offload",
     "train.max_skips",
     "train.allow_non_finite",
     "train.evaluate_average",

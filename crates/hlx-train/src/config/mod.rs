@@ -31,7 +31,7 @@ pub use data::{DataSection, Format, RowKind, WindowKind};
 pub(crate) use lora::lora_to_bytes;
 pub use lora::{LoraSection, lora_from_bytes};
 pub use model::{ModelKind, ModelSection, Preset};
-pub use optimizer::{AdjustKind, GroupSection, OptimizerKind, OptimizerSection};
+pub use optimizer::{AdjustKind, GroupSection, Offload, OptimizerKind, OptimizerSection};
 pub use overrides::Override;
 pub use sample::SampleSection;
 pub use schedule::{Anneal, DecayKind, ScheduleKind, ScheduleSection};
@@ -106,6 +106,9 @@ pub struct TrainSection {
     /// The optimizer.
     #[serde(default)]
     pub optimizer: OptimizerKind,
+    /// What lies in the host's memory instead of the device's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offload: Option<Offload>,
     /// Weight decay, as the optimizer defines it; PyTorch's default for the optimizer if left
     /// out: 0.01 for AdamW, 0.1 for Muon's matrices, else 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,9 +3,10 @@
 use anyhow::{Context as _, ensure};
 use hlx_kernels::optimizer::eight_bit::BLOCK_ELEMENTS;
 use hlx_nn::{
-    Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamW8bit, AdamWConfig, Averaged, Common,
-    Lion, LionConfig, Muon, MuonAdjust, MuonConfig, Optimizer, Parameter, ParameterGroup,
-    ParameterSet, RMSprop, RMSpropConfig, SGD, SGDConfig, Undivided, UpdateRule, Weights,
+    Adafactor, AdafactorConfig, Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamW8bit,
+    AdamWConfig, Averaged, Common, Lion, LionConfig, Muon, MuonAdjust, MuonConfig, Optimizer,
+    Parameter, ParameterGroup, ParameterSet, RMSprop, RMSpropConfig, SGD, SGDConfig, Undivided,
+    UpdateRule, Weights,
 };
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,16 @@ pub enum OptimizerKind {
     Lion,
     /// Muon for matrices, AdamW for the other parameters.
     Muon,
+    /// Adafactor.
+    Adafactor,
+}
+
+/// What a run may hold in the host's memory. No bit depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offload {
+    /// The optimizer's state.
+    Optimizer,
 }
 
 /// `[optimizer]`: numbers that are not the optimizer's defaults.
@@ -54,9 +65,18 @@ pub struct OptimizerSection {
     /// For `adam`, `adamw`, `adamw8bit` and `lion`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub betas: Option<[f64; 2]>,
-    /// For `adam`, `adamw` and `adamw8bit` (1e-8), `adagrad` (1e-10) and `rmsprop` (1e-8).
+    /// For `adam`, `adamw` and `adamw8bit` (1e-8), `adagrad` (1e-10), `rmsprop` (1e-8) and `adafactor` (2^-23).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eps: Option<f64>,
+    /// For `adafactor`: -0.8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beta2_decay: Option<f64>,
+    /// For `adafactor`: 1e-3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eps2: Option<f64>,
+    /// For `adafactor`: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub d: Option<f64>,
     /// For `rmsprop`: 0.99.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
@@ -113,14 +133,20 @@ pub struct GroupSection {
 }
 
 /// Each key of the section with the optimizers that have it.
-const KEYS: [(&str, &[OptimizerKind]); 14] = {
-    use OptimizerKind::{Adagrad, Adam, Adamw, Adamw8bit, Lion, Muon, Rmsprop, Sgd};
+const KEYS: [(&str, &[OptimizerKind]); 17] = {
+    use OptimizerKind::{Adafactor, Adagrad, Adam, Adamw, Adamw8bit, Lion, Muon, Rmsprop, Sgd};
     [
         ("optimizer.momentum", &[Sgd, Rmsprop, Muon]),
         ("optimizer.dampening", &[Sgd]),
         ("optimizer.nesterov", &[Sgd, Muon]),
         ("optimizer.betas", &[Adam, Adamw, Adamw8bit, Lion]),
-        ("optimizer.eps", &[Adam, Adamw, Adamw8bit, Adagrad, Rmsprop]),
+        (
+            "optimizer.eps",
+            &[Adam, Adamw, Adamw8bit, Adagrad, Rmsprop, Adafactor],
+        ),
+        ("optimizer.beta2_decay", &[Adafactor]),
+        ("optimizer.eps2", &[Adafactor]),
+        ("optimizer.d", &[Adafactor]),
         ("optimizer.alpha", &[Rmsprop]),
         ("optimizer.centered", &[Rmsprop]),
         ("optimizer.lr_decay", &[Adagrad]),
@@ -161,6 +187,7 @@ enum Rule {
     Rmsprop(RMSpropConfig),
     Lion(LionConfig),
     Muon(MuonConfig),
+    Adafactor(AdafactorConfig),
 }
 
 impl Rule {
@@ -173,6 +200,7 @@ impl Rule {
             Self::Rmsprop(rule) => rule.check(),
             Self::Lion(rule) => rule.check(),
             Self::Muon(rule) => rule.check(),
+            Self::Adafactor(rule) => rule.check(),
         }
     }
 }
@@ -192,6 +220,9 @@ impl Config {
     /// # Errors
     /// Numbers out of range, a group's pattern that is the name of no parameter, and what the device reports.
     pub fn make_optimizer(&self, weights: &Weights) -> hlx_nn::Result<Box<dyn Optimizer>> {
+        if self.train.offload == Some(Offload::Optimizer) {
+            weights.offload_state();
+        }
         let optimizer = self.plain_optimizer(weights)?;
         Ok(match self.train.ema_decay {
             Some(decay) => Box::new(Averaged::new(weights, optimizer, decay)?),
@@ -199,7 +230,8 @@ impl Config {
         })
     }
 
-    /// What one process must update as a whole: the matrices of Muon, the blocks of moments in 8 bits.
+    /// What one process must update as a whole: the matrices of Muon, the blocks of moments in 8 bits, all of
+    /// Adafactor.
     ///
     /// # Errors
     /// A group's pattern that is the name of no parameter.
@@ -207,6 +239,10 @@ impl Config {
         Ok(match self.rule(self.parameter_groups(weights)?) {
             Rule::Muon(rule) => Undivided {
                 parameters: rule.matrices(weights),
+                block: 0,
+            },
+            Rule::Adafactor(_) => Undivided {
+                parameters: Adafactor::undivided(weights),
                 block: 0,
             },
             Rule::Adamw8bit(_) => Undivided {
@@ -227,6 +263,7 @@ impl Config {
             Rule::Rmsprop(rule) => Box::new(RMSprop::new(weights, rule)?),
             Rule::Lion(rule) => Box::new(Lion::new(weights, rule)?),
             Rule::Muon(rule) => Box::new(Muon::new(weights, rule)?),
+            Rule::Adafactor(rule) => Box::new(Adafactor::new(weights, rule)?),
         })
     }
 
@@ -358,6 +395,16 @@ impl Config {
                 let default = LionConfig::default();
                 Rule::Lion(LionConfig {
                     betas: section.betas.unwrap_or(default.betas),
+                    common,
+                })
+            }
+            OptimizerKind::Adafactor => {
+                let default = AdafactorConfig::default();
+                let [eps, eps2] = default.eps;
+                Rule::Adafactor(AdafactorConfig {
+                    beta2_decay: section.beta2_decay.unwrap_or(default.beta2_decay),
+                    eps: [section.eps.unwrap_or(eps), section.eps2.unwrap_or(eps2)],
+                    d: section.d.unwrap_or(default.d),
                     common,
                 })
             }

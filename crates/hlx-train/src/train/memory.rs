@@ -21,6 +21,9 @@ pub struct RunMemory {
     pub device_bytes: u64,
     /// Parameters, gradients, the optimizer's state, and the sums of a step of several passes.
     pub state_bytes: u64,
+    /// What the run holds in the host's memory for the device's kernels ([`train.offload`](crate::config::Offload)).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub host_bytes: u64,
     /// What the largest pass of a step computes in.
     pub pass_bytes: u64,
     /// Samples computed at a time.
@@ -39,6 +42,9 @@ pub struct SmallerRun {
     pub recompute: bool,
     /// `train.recompute_attention`.
     pub recompute_attention: bool,
+    /// Whether `train.offload` is `optimizer`, where the run has none.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub offload: bool,
     /// What the run takes with them, state and pass together.
     pub total_bytes: u64,
     /// Whether the device has that much.
@@ -82,6 +88,9 @@ impl fmt::Display for SmallerRun {
         }
         if self.recompute_attention {
             write!(f, " train.recompute_attention=true")?;
+        }
+        if self.offload {
+            write!(f, " train.offload=optimizer")?;
         }
         write!(f, " ({})", written(self.total_bytes))
     }
@@ -128,8 +137,13 @@ pub fn written(bytes: u64) -> String {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
+}
+
 /// What is measured of one choice of settings.
-struct Needs<'a> {
+pub(super) struct Needs<'a> {
     engine: &'a Engine,
     /// The samples of the batch with the longest rows.
     samples: Vec<usize>,
@@ -144,12 +158,7 @@ struct Needs<'a> {
 /// A sample that cannot be read; what the device reports.
 pub(super) fn run_memory(engine: &Engine, epoch: u64) -> Result<RunMemory> {
     let (device, config) = (&engine.device, &engine.config);
-    let needs = Needs {
-        engine,
-        samples: longest(engine),
-        epoch,
-        gradient_bytes: 4 * engine.weights().all_gradients()?.len() as u64,
-    };
+    let needs = Needs::new(engine, epoch)?;
     let recompute = config.train.recomputes();
     let pass_bytes = needs.pass_bytes(&engine.plan, recompute)?;
     // What a first recording of the device allocates for itself is in it, too.
@@ -158,17 +167,65 @@ pub(super) fn run_memory(engine: &Engine, epoch: u64) -> Result<RunMemory> {
         device: device.info().name.clone(),
         device_bytes: device.budget_bytes(),
         state_bytes: held,
+        host_bytes: device.host_bytes(),
         pass_bytes,
         micro_batch_size: engine.plan.micro_batch_size,
         smaller: Vec::new(),
     };
     if !run.fits() {
-        run.smaller = needs.smaller(&run, recompute)?;
+        run.smaller = needs.all_smaller(&run)?;
     }
     Ok(run)
 }
 
+/// The bytes of an optimizer's state.
+pub(super) fn optimizer_bytes(optimizer: &dyn hlx_nn::Optimizer) -> u64 {
+    let buffers = optimizer.buffers().into_iter();
+    buffers.map(|(_, buffer)| 4 * buffer.len() as u64).sum()
+}
+
+impl<'a> Needs<'a> {
+    pub fn new(engine: &'a Engine, epoch: u64) -> Result<Self> {
+        Ok(Self {
+            engine,
+            samples: longest(engine),
+            epoch,
+            gradient_bytes: 4 * engine.weights().all_gradients()?.len() as u64,
+        })
+    }
+}
+
 impl Needs<'_> {
+    /// Settings that take less and change no bit: of the passes, and if those do not help, with the optimizer's state in the
+    /// host's memory.
+    pub fn all_smaller(&self, run: &RunMemory) -> Result<Vec<SmallerRun>> {
+        let engine = self.engine;
+        let now = engine.config.train.recomputes();
+        let ways = self.smaller(run, now)?;
+        let is_offloaded = engine.config.train.offload.is_some() || engine.device.is_cpu();
+        if is_offloaded || ways.iter().any(|way| way.fits) {
+            return Ok(ways);
+        }
+        let state = optimizer_bytes(engine.optimizer.as_ref());
+        let offloaded = RunMemory {
+            state_bytes: run.state_bytes.saturating_sub(state),
+            ..run.clone()
+        };
+        let mut ways = match offloaded.fits() {
+            true => vec![SmallerRun {
+                micro_batch_size: run.micro_batch_size,
+                recompute: now.is_some(),
+                recompute_attention: now == Some(Recompute::All),
+                offload: true,
+                total_bytes: offloaded.total_bytes(),
+                fits: true,
+            }],
+            false => self.smaller(&offloaded, now)?,
+        };
+        ways.iter_mut().for_each(|way| way.offload = true);
+        Ok(ways)
+    }
+
     /// What the largest pass of a plan, and its sums, take beside what the device holds already.
     fn pass_bytes(&self, plan: &MicroBatchPlan, recompute: Option<Recompute>) -> Result<u64> {
         let engine = self.engine;
@@ -206,7 +263,7 @@ impl Needs<'_> {
 
     /// For each way to recompute that the run does not use less of already, the most samples that fit; where none
     /// does, the way that takes the least.
-    fn smaller(&self, run: &RunMemory, now: Option<Recompute>) -> Result<Vec<SmallerRun>> {
+    pub fn smaller(&self, run: &RunMemory, now: Option<Recompute>) -> Result<Vec<SmallerRun>> {
         let (mut fitting, mut least) = (Vec::new(), None::<SmallerRun>);
         for recompute in ways(&self.engine.task, now) {
             for size in sizes(self.engine) {
@@ -219,6 +276,7 @@ impl Needs<'_> {
                     micro_batch_size: size,
                     recompute: recompute.is_some(),
                     recompute_attention: recompute == Some(Recompute::All),
+                    offload: false,
                     total_bytes: total,
                     fits: total <= run.device_bytes,
                 };

@@ -16,6 +16,7 @@ mod memory;
 mod observer;
 mod pace;
 mod pass;
+mod plan;
 mod room;
 mod saving;
 mod setup;
@@ -40,6 +41,7 @@ use finite::FiniteWatch;
 pub use finite::NotFinite;
 pub use memory::{DoesNotFit, RunMemory, SmallerRun, written};
 pub use observer::{Observer, Silent};
+pub use plan::{OtherOptimizer, TrainPlan};
 pub use setup::{Start, TrainOptions};
 
 use crate::config::Config;

@@ -246,7 +246,7 @@ fn windows_change_no_bit() {
 /// Large, tiny, zero and negative zero gradients; and a step that is skipped.
 #[test]
 fn extreme_gradients_have_equal_bits_and_a_skipped_step_writes_nothing() {
-    let got = steps(None, 1.0, |step, n| values(step, n));
+    let got = steps(None, 1.0, values);
     assert!(got[0].iter().all(|x| x.is_finite()));
     let skipped = steps(None, -1.0, |_, n| vec![f32::NAN; n]);
     assert_eq!(skipped[0], normal(1, got[0].len()));
