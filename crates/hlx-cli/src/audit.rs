@@ -1,17 +1,18 @@
 //! `hlx audit`: recomputes random stretches of a run and signs what was found, or checks such a certificate.
 
-use std::io::{IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, ensure};
-use hlx_core::{Device, files};
-use hlx_receipt::{Audit, Certificate, MOST_CERTIFICATE_BYTES, PublicKey, SigningKey, Whole};
+use anyhow::{Context as _, Result};
+use hlx_core::Device;
+use hlx_receipt::{Audit, Certificate, PublicKey, SigningKey, Whole};
 use hlx_train::audit::{AuditOptions, Auditing, Expected, Fault, Outcome, check};
 use hlx_train::receipts::{Check, Verdict};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
+use crate::certificate::certificate_bytes;
 use crate::golden;
 use crate::output::output;
 use crate::print::{self, say};
@@ -136,26 +137,6 @@ impl Arguments {
         print::or_closed(printed)?;
         Ok(verdict(verdict_of.valid))
     }
-}
-
-/// Reads a certificate's file, which may be a stranger's.
-///
-/// # Errors
-/// The file and the system's message; a file that is too large.
-pub fn certificate_bytes(path: &Path) -> Result<Vec<u8>> {
-    let named = || path.display().to_string();
-    let file = files::open(path).with_context(named)?;
-    let mut bytes = Vec::new();
-    let most = MOST_CERTIFICATE_BYTES as u64;
-    file.take(most + 1)
-        .read_to_end(&mut bytes)
-        .with_context(named)?;
-    ensure!(
-        bytes.len() <= MOST_CERTIFICATE_BYTES,
-        "{}: more than {most} bytes, expected a certificate",
-        path.display()
-    );
-    Ok(bytes)
 }
 
 fn verdict(is_equal: bool) -> golden::Verdict {

@@ -1,6 +1,7 @@
 //! `hlx`: trains, evaluates and runs HLX's models from the command line.
 
 mod audit;
+mod certificate;
 mod chat;
 mod contract;
 mod crew;

@@ -17,7 +17,7 @@ use hlx_train::receipts::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::audit::certificate_bytes;
+use crate::certificate::certificate_bytes;
 use crate::golden;
 use crate::print::{self, say};
 

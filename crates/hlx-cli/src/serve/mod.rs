@@ -16,7 +16,7 @@ use hlx_train::generate::{TextModel, Wanted};
 use hlx_train::receipts::{files_of_model, training_of};
 use hlx_train::sample::Sampling;
 
-use crate::audit::certificate_bytes;
+use crate::certificate::certificate_bytes;
 use crate::weights::WeightsArguments;
 
 use named::{Named, devices_of};

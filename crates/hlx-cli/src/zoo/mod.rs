@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 
 use crate::golden::Verdict;
-use crate::print::say;
+use crate::print::{self, say};
 use crate::verify::end;
 use index::{Kind, Published, Recipe, Trained, Zoo};
 
@@ -112,14 +112,16 @@ pub fn run(arguments: &Arguments, dispatch: Dispatch) -> ExitCode {
         Err(error) => return end(Err(error)),
     };
     match &arguments.verb {
-        Verb::List { json } => end(list(&zoo, *json).map(|()| Verdict::Equal)),
+        Verb::List { json } => end(print::or_closed(list(&zoo, *json)).map(|()| Verdict::Equal)),
         Verb::Train(wanted) => wanted.run(&zoo, dispatch),
         Verb::Verify(wanted) => wanted.run(&zoo, dispatch),
         Verb::Chat(wanted) => match wanted.line(&zoo) {
             Ok(line) => dispatch(&line),
             Err(error) => end(Err(error)),
         },
-        Verb::Card { name, .. } => end(cards(&zoo, name.as_deref()).map(|()| Verdict::Equal)),
+        Verb::Card { name, .. } => {
+            end(print::or_closed(cards(&zoo, name.as_deref())).map(|()| Verdict::Equal))
+        }
     }
 }
 

@@ -147,7 +147,8 @@ impl ClassifierConfig {
 /// (with `bias=False` in front of a batch norm), `BatchNorm2d`, `ReLU`, `MaxPool2d(2)`, `Flatten`,
 /// `Linear` and `Dropout`; initial values have PyTorch's distribution.
 ///
-/// A `resnet` has a convolution of 3 by 3 with a batch norm and ReLU, for each of `channels` a residual block of two of them (all but the
+/// A `resnet` has a convolution of 3 by 3 with a batch norm and ReLU, for each of `channels` a residual block of
+/// two of them (all but the
 /// first halve the image), and the mean over the pixels in front of the affine layers.
 #[derive(Clone, Debug)]
 pub struct Classifier {

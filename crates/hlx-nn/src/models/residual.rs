@@ -39,7 +39,8 @@ impl NormedConv {
 
 /// A block of two convolutions of 3 by 3, each with a batch norm, around which the input is added.
 ///
-/// `relu(norm(conv(relu(norm(conv(x))))) + shortcut(x))`. The first convolution has the stride; where the size or the channels
+/// `relu(norm(conv(relu(norm(conv(x))))) + shortcut(x))`. The first convolution has the stride; where the size or
+/// the channels
 /// change, the shortcut is a convolution of 1 by 1 with a batch norm.
 #[derive(Clone, Debug)]
 struct Block {
@@ -71,7 +72,8 @@ impl Block {
 
 /// Images \[B, C, H, W\] to features \[B, F\], F the last of the channels.
 ///
-/// A convolution of 3 by 3 to the first number of channels, with a batch norm and ReLU; for each number of channels a block, which
+/// A convolution of 3 by 3 to the first number of channels, with a batch norm and ReLU; for each number of
+/// channels a block, which
 /// halves the image in all but the first; then the mean over the pixels.
 #[derive(Clone, Debug)]
 pub(super) struct Residual {

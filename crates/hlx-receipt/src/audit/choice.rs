@@ -8,7 +8,8 @@
 //!
 //! with the digests as 32 bytes each, and n (the number of stretches) and i as 8 bytes, little-endian. The stretches
 //! stand in a list in their order. For j = 0, 1, .. the next draw below the largest multiple of n - j that fits into 64
-//! bits (others are passed over) gives r, the draw modulo n - j; the entries j and j + r change places. The first K entries are
+//! bits (others are passed over) gives r, the draw modulo n - j; the entries j and j + r change places. The first
+//! K entries are
 //! the choice.
 
 use crate::digest::{Hex, Sha256};

@@ -191,7 +191,8 @@ fn check_states(
     ))
 }
 
-/// Fails unless a certificate covers the training of weights: those of its last step, or those of a run's record that it
+/// Fails unless a certificate covers the training of weights: those of its last step, or those of a run's record
+/// that it
 /// covers.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! Auditing a run: stretches that a seed chooses are computed again, and what was found becomes a statement.
 //!
-//! A stretch goes from one state that the run has stored to the next. All states are compared with the chain's records by
+//! A stretch goes from one state that the run has stored to the next. All states are compared with the chain's
+//! records by
 //! their digests, so that what remains to be wrong are the steps between them. `docs/audit.md` says what this proves.
 
 mod check;
@@ -64,10 +65,12 @@ pub enum Fault {
 }
 
 impl Auditing {
-    /// Reads a run, proves its chain, configuration and corpus, compares every checkpoint with the chain and chooses the stretches.
+    /// Reads a run, proves its chain, configuration and corpus, compares every checkpoint with the chain and
+    /// chooses the stretches.
     ///
     /// # Errors
-    /// One line with why the run cannot be audited, as [`Verification::new`]; a seed or a number of stretches that cannot be.
+    /// One line with why the run cannot be audited, as [`Verification::new`]; a seed or a number of stretches that
+    /// cannot be.
     pub fn new(run: &Path, options: &AuditOptions) -> Result<Self> {
         hlx_receipt::check_seed(&options.seed)?;
         let inputs = Inputs::open(run, options.data_path.as_deref())?;
