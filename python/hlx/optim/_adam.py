@@ -1,4 +1,4 @@
-"""Adam (Kingma and Ba 2015), AdamW (Loshchilov and Hutter 2019), and AdamW with 8-bit moments (Dettmers et al. 2021)."""
+"""Adam (Kingma and Ba 2015), AdamW (Loshchilov and Hutter 2019), and it with 8-bit moments (Dettmers et al. 2021)."""
 
 from __future__ import annotations
 

@@ -69,6 +69,7 @@ pub fn receipt_seeds() -> Result<Vec<(&'static str, Vec<u8>)>, ReceiptError> {
         program: "p".to_owned(),
         model: "m".to_owned(),
         route: "r".to_owned(),
+        audit: None,
     };
     let link = Link {
         chain: [3; 16].into(),

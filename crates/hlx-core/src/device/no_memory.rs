@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn a_device_without_memory_counts_what_it_would_hold() {
-        let device = Device::open("cpu").expect("the CPU device opens");
+        let device = crate::testing::cpu().expect("the CPU device opens");
         device.give_no_memory();
         let before = device.held_bytes();
         // More than any machine has.

@@ -5,7 +5,7 @@
 //! `w = t^beta2_decay` (in the place of 1 - beta2) and `rho = min(lr, 1 / sqrt t)` (the rate of the step):
 //!
 //! - `g` is multiplied by `clip` and held within the value's limit, as for all steps;
-//! - `s = sum of g^2` of each row ([`reduce`](crate::reduce_axes::reduce), squares rounded), then
+//! - `s = sum of g^2` of each row ([`reduce`], squares rounded), then
 //!   `row = fma(w, s (1 / C) - row, row)`; the same of each column, with 1 / R;
 //! - `v = (row / max((sum of row) (1 / R), eps1)) col`; without factors `v = fma(w, g^2 - v, v)`;
 //! - `u = g / max(sqrt v, eps1)`;

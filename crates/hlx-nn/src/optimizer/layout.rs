@@ -5,7 +5,6 @@ use std::ops::Range;
 use hlx_core::{Buffer, align_words};
 use hlx_kernels::optimizer::eight_bit::{LEAST_PACKED, state_words};
 
-use super::StateTensor;
 use crate::{Result, Weights};
 
 /// A tensor of an optimizer's state, and the piece of it that a buffer holds.
@@ -32,13 +31,6 @@ pub struct Packed {
     pub shape: Vec<usize>,
     /// Whether it is the first moment, with signs.
     pub is_first: bool,
-}
-
-impl Packed {
-    /// Whether a tensor holds the floats that the bytes stand for.
-    pub(super) fn fits(&self, tensor: &StateTensor) -> bool {
-        tensor.shape == self.shape && tensor.values.len() == self.shape.iter().product::<usize>()
-    }
 }
 
 /// The layout of a state's buffer that is not that of the weights' values: one tensor after another, each from a

@@ -34,6 +34,13 @@ pub struct StateTensor {
     pub values: Vec<f32>,
 }
 
+impl StateTensor {
+    /// Whether it holds the floats that bytes stand for.
+    fn fits(&self, packed: &Packed) -> bool {
+        self.shape == packed.shape && self.values.len() == packed.shape.iter().product::<usize>()
+    }
+}
+
 impl OptimizerState {
     /// Returns the SHA-256 over the tensors and the step.
     pub fn digest(&self) -> String {
@@ -128,7 +135,7 @@ pub(super) fn import(
                 return fail(format!("{name} is missing"));
             };
             let values = match &span.packed {
-                Some(packed) if packed.fits(tensor) => {
+                Some(packed) if tensor.fits(packed) => {
                     Cow::Owned(eight_bit::pack(&tensor.values, packed.is_first))
                 }
                 _ => Cow::Borrowed(&tensor.values[..]),
