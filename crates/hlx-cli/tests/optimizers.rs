@@ -5,8 +5,9 @@ mod common;
 
 use common::{Scratch, overrides, proof};
 use hlx_train::config::Config;
+use hlx_train::run::{Chain, RunFolder};
 use hlx_train::train::{Observer, Silent, Start, TrainOptions, Trainer};
-use hlx_train::verify::{Verification, VerifyOptions};
+use hlx_train::verify::{Verification, VerifyOptions, checkpoint_tensors, tensor_names};
 
 /// Ends a run after three of its steps.
 struct StopAtThree(u64);
@@ -120,7 +121,26 @@ fn every_setting_has_other_bits() {
         let found = proof(&place.train(&cpu, name, sets).digests);
         assert!(!seen.contains(&found), "{name}");
         seen.push(found);
+        records_are_of_the_stored_tensors(&place, name);
     }
+    let averaged = ["train.ema_decay=0.5", "train.optimizer=muon"];
+    place.train(&cpu, "averaged", &averaged);
+    records_are_of_the_stored_tensors(&place, "averaged");
+}
+
+/// A checkpoint's tensors have the digests of its record, in the same order, and so have their names.
+fn records_are_of_the_stored_tensors(place: &Scratch, run: &str) {
+    let folder = RunFolder::open(&place.join(run)).expect("is a run");
+    let newest = folder.newest().expect("reads").expect("a checkpoint");
+    let config = folder.config().expect("reads");
+    let stored = checkpoint_tensors(&newest, &config).expect("reads");
+    let chain = Chain::read(&folder.chain_path()).expect("reads");
+    let record = &chain.records().last().expect("a record").record;
+    let roots: Vec<&str> = stored.iter().map(|tensor| &tensor.digest[..16]).collect();
+    assert_eq!(roots, record.tensors, "{run}");
+    let names: Vec<&str> = stored.iter().map(|tensor| &tensor.name[..]).collect();
+    assert_eq!(names, tensor_names(&folder).expect("reads"), "{run}");
+    assert!(names.len() > 10, "{run}");
 }
 
 /// A state in the host's memory changes no bit, and takes none of the device's memory.

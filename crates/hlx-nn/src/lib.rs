@@ -89,7 +89,7 @@ pub use parameters::{
 };
 pub use schedule::{DecayShape, OneCycle, Plateau, PlateauConfig, PlateauState, Schedule};
 pub use shard_plan::ShardPlan;
-pub use state_digest::{PendingStateDigest, StateDigest, StateDigester};
+pub use state_digest::{PendingStateDigest, StateDigest, StateDigester, digested_tensors};
 
 /// The result of an operation on models.
 pub type Result<T, E = NnError> = std::result::Result<T, E>;

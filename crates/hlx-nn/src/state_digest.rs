@@ -54,25 +54,32 @@ fn tensor_span(state: StateSpan) -> TensorSpan {
     }
 }
 
+/// The tensors of a state in the order of their digests: lists of the model, and one list for each buffer of the optimizer.
+/// `offset` is a tensor's place in the whole buffer.
+pub fn digested_tensors(weights: &Weights, optimizer: &dyn Optimizer) -> [Vec<Vec<TensorSpan>>; 2] {
+    let mut of_model = vec![weights.spans("")];
+    if !weights.buffers().is_empty() {
+        of_model.push(weights.buffer_spans());
+    }
+    let names = optimizer.buffers().into_iter().map(|(name, _)| name);
+    let of_optimizer = names.map(|name| {
+        let all = 0..weights.n_words();
+        let state = state_spans(optimizer.layout(name), weights, name, all).into_iter();
+        state.map(tensor_span).collect()
+    });
+    [of_model, of_optimizer.collect()]
+}
+
 impl StateDigester {
     /// Prepares the digests: 3 small buffers on the device with an optimizer of 2 moments.
     ///
     /// # Errors
     /// What the device reports.
     pub fn new(weights: &Weights, optimizer: &dyn Optimizer) -> Result<Self> {
-        let mut spans = vec![weights.spans("")];
-        if !weights.buffers().is_empty() {
-            spans.push(weights.buffer_spans());
-        }
-        let n_of_model = spans.len();
-        let names = optimizer.buffers().into_iter().map(|(name, _)| name);
-        spans.extend(names.map(|name| {
-            let all = 0..weights.n_words();
-            let state = state_spans(optimizer.layout(name), weights, name, all).into_iter();
-            state.map(tensor_span).collect()
-        }));
+        let [of_model, of_optimizer] = digested_tensors(weights, optimizer);
+        let n_of_model = of_model.len();
+        let spans = of_model.into_iter().chain(of_optimizer);
         let digesters = spans
-            .into_iter()
             .map(|spans| TreeDigester::new(weights.device(), DigestKind::F32, spans))
             .collect::<std::result::Result<_, _>>()?;
         Ok(Self {

@@ -328,7 +328,10 @@ fn of_checkpoints(folders: &[RunFolder; 2], step: u64) -> Result<Option<[Vec<Nam
         let Some((_, path)) = listed.into_iter().find(|(at, _)| *at == step) else {
             return Ok(None);
         };
-        found.push(checkpoint_tensors(&Checkpoint::open(&path)?)?);
+        found.push(checkpoint_tensors(
+            &Checkpoint::open(&path)?,
+            &folder.config()?,
+        )?);
     }
     Ok(found.try_into().ok())
 }

@@ -1,15 +1,13 @@
 //! Whether the states that checkpoints store are those that the chain's records are of.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use hlx_core::Device;
-use hlx_kernels::tree_digest::{ListDigest, TensorRoot, TensorSpan, tree_digest_f32};
-use hlx_nn::{MODEL_FILE, StateDigest};
+use hlx_kernels::tree_digest::{ListDigest, TensorRoot, tree_digest_f32};
+use hlx_nn::StateDigest;
 
 use super::stretch::check_recorded;
-use super::tensors::declared;
+use super::tensors::stored_tensors;
 use crate::config::Config;
 use crate::run::{Chain, ChainRecord, Checkpoint, RunFolder, STATE_FILE, State};
 
@@ -47,47 +45,18 @@ impl StoredStates {
 
 /// The record that a chain must have of a checkpoint's state, without its losses.
 fn record_of(checkpoint: &Checkpoint, config: &Config) -> Result<ChainRecord> {
-    let device = Device::cpu()?;
-    let weights = declared(checkpoint)?.build_zeroed(&device)?;
-    weights.load_safetensors(checkpoint.file(MODEL_FILE)?)?;
-    let saved = State::from_bytes(checkpoint.file(STATE_FILE)?)?;
-    let values: HashMap<String, Vec<f32>> = weights.snapshot()?.into_named().collect();
-    let parameters = [weights.spans(""), weights.buffer_spans()].concat();
-    let parameters = roots(&parameters, |name| values.get(name).map(Vec::as_slice))?;
-    config.freeze(&weights)?;
-    let optimizer = config.make_optimizer(&weights)?;
-    let buffers = optimizer.buffers().into_iter();
-    let spans: Vec<_> = buffers
-        .flat_map(|(name, _)| weights.spans(&format!("{name}/")))
-        .collect();
-    let tensors = &saved.optimizer.tensors;
-    let tensors: HashMap<&str, &[f32]> = tensors
-        .iter()
-        .map(|tensor| (tensor.name.as_str(), tensor.values.as_slice()))
-        .collect();
-    let optimizer = roots(&spans, |name| tensors.get(name).copied())?;
+    let [parameters, optimizer] = stored_tensors(checkpoint, config)?.map(|tensors| {
+        let roots = tensors.into_iter().map(|(span, values)| TensorRoot {
+            name: span.name,
+            shape: span.shape,
+            root: tree_digest_f32(&values),
+        });
+        ListDigest::new(roots.collect())
+    });
     let state = StateDigest {
         parameters,
         optimizer,
     };
-    let at = saved.progress;
+    let at = State::from_bytes(checkpoint.file(STATE_FILE)?)?.progress;
     Ok(ChainRecord::new(at.step, at.epoch, at.batch_idx, &state))
-}
-
-/// The digest of named tensors in the order of a record.
-fn roots<'a>(
-    spans: &[TensorSpan],
-    values: impl Fn(&str) -> Option<&'a [f32]>,
-) -> Result<ListDigest> {
-    let root = |span: &TensorSpan| {
-        let values = values(&span.name);
-        let values = values.with_context(|| format!("has no tensor {}", span.name))?;
-        Ok(TensorRoot {
-            name: span.name.clone(),
-            shape: span.shape.clone(),
-            root: tree_digest_f32(values),
-        })
-    };
-    let tensors = spans.iter().map(root).collect::<Result<Vec<_>>>()?;
-    Ok(ListDigest::new(tensors))
 }

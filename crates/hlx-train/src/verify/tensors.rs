@@ -1,12 +1,14 @@
 //! The tensors of a run's states by name: of a checkpoint, and of a state that is computed again.
 
+use std::collections::HashMap;
+
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::Device;
-use hlx_kernels::tree_digest::tree_digest_f32;
-use hlx_nn::{CONFIG_FILE, MODEL_FILE, ParameterBuilder};
+use hlx_kernels::tree_digest::{TensorSpan, tree_digest_f32};
+use hlx_nn::{CONFIG_FILE, MODEL_FILE, ParameterBuilder, Weights, digested_tensors};
 
 use super::Verification;
-use crate::config::lora_from_bytes;
+use crate::config::{Config, lora_from_bytes};
 use crate::run::{Checkpoint, LORA_FILE, RunFolder, STATE_FILE, State};
 use crate::task::Sizes;
 
@@ -31,23 +33,57 @@ impl NamedTensor {
     }
 }
 
-/// Reads the tensors of a checkpoint in the order of a record: parameters, the model's buffers, the optimizer's. No
-/// device is needed but the CPU.
+/// Reads the tensors of a checkpoint of a run with this configuration in the order of a record: parameters, the model's
+/// buffers, the optimizer's. No device is needed but the CPU.
 ///
 /// # Errors
-/// A checkpoint that is damaged.
-pub fn checkpoint_tensors(checkpoint: &Checkpoint) -> Result<Vec<NamedTensor>> {
+/// A checkpoint that is damaged, or of another optimizer.
+pub fn checkpoint_tensors(checkpoint: &Checkpoint, config: &Config) -> Result<Vec<NamedTensor>> {
     let path = || checkpoint.path().display().to_string();
+    let [of_model, of_optimizer] = stored_tensors(checkpoint, config).with_context(path)?;
+    let all = of_model.into_iter().chain(of_optimizer);
+    Ok(all
+        .map(|(span, values)| NamedTensor::new(span.name, values))
+        .collect())
+}
+
+/// A tensor's name and shape, and its values.
+pub(super) type Stored = (TensorSpan, Vec<f32>);
+
+/// The tensors of a checkpoint in the order of a record: of the model, and of the optimizer.
+pub(super) fn stored_tensors(checkpoint: &Checkpoint, config: &Config) -> Result<[Vec<Stored>; 2]> {
     let weights = declared(checkpoint)?.build_zeroed(&Device::cpu()?)?;
-    weights
-        .load_safetensors(checkpoint.file(MODEL_FILE)?)
-        .with_context(path)?;
-    let state = State::from_bytes(checkpoint.file(STATE_FILE)?).with_context(path)?;
-    let state = state.optimizer.tensors.into_iter();
-    let state = state.map(|tensor| NamedTensor::new(tensor.name, tensor.values));
-    let named = weights.snapshot()?.into_named();
-    let named = named.map(|(name, values)| NamedTensor::new(name, values));
-    Ok(named.chain(state).collect())
+    weights.load_safetensors(checkpoint.file(MODEL_FILE)?)?;
+    let state = State::from_bytes(checkpoint.file(STATE_FILE)?)?;
+    let of_state = state.optimizer.tensors.into_iter();
+    let mut values: HashMap<String, Vec<f32>> = weights
+        .snapshot()?
+        .into_named()
+        .chain(of_state.map(|tensor| (tensor.name, tensor.values)))
+        .collect();
+    let mut stored = |span: TensorSpan| {
+        let values = values.remove(&span.name);
+        let values = values.with_context(|| format!("has no tensor {}", span.name))?;
+        Ok((span, values))
+    };
+    let [of_model, of_optimizer] = spans(&weights, config)?;
+    Ok([
+        of_model
+            .into_iter()
+            .map(&mut stored)
+            .collect::<Result<_>>()?,
+        of_optimizer
+            .into_iter()
+            .map(stored)
+            .collect::<Result<_>>()?,
+    ])
+}
+
+/// The tensors of the states of a run in the order of a record: of the model, and of the optimizer.
+fn spans(weights: &Weights, config: &Config) -> Result<[Vec<TensorSpan>; 2]> {
+    config.freeze(weights)?;
+    let optimizer = config.make_optimizer(weights)?;
+    Ok(digested_tensors(weights, &*optimizer).map(|lists| lists.concat()))
 }
 
 /// The names of the tensors that a run's records have digests of, in their order.
@@ -58,16 +94,9 @@ pub fn tensor_names(folder: &RunFolder) -> Result<Vec<String>> {
     let place = || folder.path().display().to_string();
     let checkpoint = folder.newest()?;
     let checkpoint = checkpoint.with_context(|| format!("{}: holds no checkpoint yet", place()))?;
-    let mut names = declared(&checkpoint)?.names();
-    let state = State::from_bytes(checkpoint.file(STATE_FILE)?).with_context(place)?;
-    names.extend(
-        state
-            .optimizer
-            .tensors
-            .into_iter()
-            .map(|tensor| tensor.name),
-    );
-    Ok(names)
+    let weights = declared(&checkpoint)?.build_zeroed(&Device::cpu()?)?;
+    let spans = spans(&weights, &folder.config()?).with_context(place)?;
+    Ok(spans.concat().into_iter().map(|span| span.name).collect())
 }
 
 /// The model of a checkpoint, declared and without memory.
