@@ -17,7 +17,7 @@ and file. How it is measured, and more results: [benchmarks.md](benchmarks.md).
 One command measures all of this on a device, writes each section's file as soon as it is measured, and goes on where it was
 interrupted. `--only SECTION` measures one section; `benches/peers/pack.sh` packs what a machine without Rust needs.
 
-```sh
+```sh,needs=minutes
 cargo xtask bench results --out benches/results/NAME --device vulkan
 ```
 

@@ -31,7 +31,7 @@ const UPDATES: [&[&str]; 13] = [
     &[
         "train.optimizer=adamw8bit",
         "model.width=36",
-        "train.freeze=[\"*ln*\"]",
+        "train.freeze=[\"*bias\"]",
         "train.ema_decay=0.5",
     ],
     &["train.optimizer=adafactor", "train.ema_decay=0.5"],

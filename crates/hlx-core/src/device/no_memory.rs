@@ -58,6 +58,7 @@ mod tests {
         assert!(measured.expect("is measured").held_bytes >= 4 << 20);
         drop(held);
         drop(large);
-        assert!(device.held_bytes() - before < 4096);
+        // Small buffers are parts of larger blocks, which the device keeps.
+        assert!(device.held_bytes() - before < 1 << 16);
     }
 }
