@@ -56,7 +56,8 @@ def stored(moment: np.ndarray, is_first: bool) -> np.ndarray:
         if not is_first:
             codes = np.maximum(codes, block > 0)
         values = scale * numbers[codes].astype(F32)
-        out[begin : begin + 256] = np.where(block < 0, -values, values)
+        # A zero has no sign.
+        out[begin : begin + 256] = np.where((block < 0) & (codes > 0), -values, values)
     return out.reshape(moment.shape)
 
 

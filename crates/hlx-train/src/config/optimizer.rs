@@ -485,7 +485,7 @@ mod tests {
         let expected = "a.toml:12: optimizer.alpha: is no key of lion, which has betas";
         assert_eq!(line, expected);
         let line = refused("optimizer = \"adamax\"\n");
-        let names = "`sgd`, `adam`, `adamw`, `adagrad`, `rmsprop`, `lion`, `muon`";
+        let names = "`sgd`, `adam`, `adamw`, `adamw8bit`, `adagrad`, `rmsprop`, `lion`, `muon`, `adafactor`";
         assert!(
             line.contains("train.optimizer") && line.contains(names),
             "{line}"
