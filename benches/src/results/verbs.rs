@@ -59,15 +59,7 @@ pub fn steps(bench: &Bench) -> Result<()> {
     let folder = bench.scratch("steps")?;
     let script = bench.script("peers.py")?.display().to_string();
     let out = folder.display().to_string();
-    let mut verb = vec![
-        "peers",
-        "--python",
-        &bench.python,
-        "--script",
-        &script,
-        "--out",
-        &out,
-    ];
+    let mut verb = peers(&bench.python, &script, &out);
     verb.extend([
         "--rounds",
         if bench.quick { "1" } else { "2" },
@@ -219,15 +211,7 @@ pub fn cpu(bench: &Bench) -> Result<bool> {
     let folder = bench.scratch("cpu")?;
     let script = bench.script("peers.py")?.display().to_string();
     let out = folder.display().to_string();
-    let mut verb = vec![
-        "peers",
-        "--python",
-        &bench.python,
-        "--script",
-        &script,
-        "--out",
-        &out,
-    ];
+    let mut verb = peers(&bench.python, &script, &out);
     verb.extend(["--rounds", "1", "--modes", "eager"]);
     verb.extend(CPU_CASES.iter().flat_map(|case| ["--kernel", case]));
     bench.own_on("cpu", &verb)?;
@@ -242,4 +226,11 @@ pub fn cpu(bench: &Bench) -> Result<bool> {
     }
     sheet.write(&bench.out.join("cpu.csv"))?;
     Ok(true)
+}
+
+/// The words of a comparison with PyTorch, without its cases.
+fn peers<'a>(python: &'a str, script: &'a str, out: &'a str) -> Vec<&'a str> {
+    vec![
+        "peers", "--python", python, "--script", script, "--out", out,
+    ]
 }

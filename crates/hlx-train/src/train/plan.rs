@@ -52,7 +52,7 @@ impl TrainPlan {
     /// Finds what a run would take on a device, which must not have allocated anything and allocates nothing.
     ///
     /// # Errors
-    /// As [`Trainer::new`](super::Trainer::new), but for memory that the device lacks.
+    /// As [`Trainer::new`](super::Trainer::new), except for memory that the device lacks.
     pub fn new(device: &Device, mut config: Config, options: &TrainOptions) -> Result<Self> {
         device.give_no_memory();
         let corpus = Corpus::load(&options.data_path, &config)?;

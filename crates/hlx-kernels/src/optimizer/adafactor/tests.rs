@@ -162,7 +162,7 @@ fn a_skipped_step_writes_nothing_and_nan_shows() {
     }
 }
 
-/// Gradients of zero leave a parameter where it is, but for its weight decay.
+/// Gradients of zero leave a parameter where it is, except for its weight decay.
 #[test]
 fn gradients_of_zero_move_nothing() {
     for shape in [SHAPES[1], SHAPES[6]] {
