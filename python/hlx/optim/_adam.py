@@ -27,7 +27,7 @@ class Adam(NativeOptimizer):
     _kind = "Adam"
     _buffers: ClassVar[dict[str, str]] = {"mean": "exp_avg", "square": "exp_avg_sq"}
     _settings = ("betas", "eps")
-    _own = ("_kind",)
+    _own: ClassVar[tuple[str, ...]] = ("_kind",)
 
     def __init__(
         self,
