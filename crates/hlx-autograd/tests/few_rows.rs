@@ -77,7 +77,7 @@ fn compare(device: &Device, network: &Network, rows: usize) -> Result<()> {
 
 #[test]
 fn they_have_the_bits_of_their_parts() -> Result<()> {
-    let devices = Arithmetic::ALL.map(hlx_core::testing::own_devices_in);
+    let devices = Arithmetic::EVERYWHERE.map(hlx_core::testing::own_devices_in);
     for device in devices.into_iter().flatten() {
         for dtype in [DType::F32, DType::BF16] {
             let network = Network::new(&device, dtype)?;

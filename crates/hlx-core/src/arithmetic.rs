@@ -5,30 +5,80 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::dtype::DType;
 use crate::error::CoreError;
 
 /// The arithmetic of products, a value of each handle of a device ([`crate::Device::with_arithmetic`]).
 ///
-/// Either gives the same bits on every device, and the two give different ones (`docs/numerics.md`).
+/// `Portable` and `Integer` each give the same bits on every device, and the two give different ones. `Fast` repeats its
+/// own bits on one model of device with one version of its driver, and promises no more (`docs/numerics.md`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(try_from = "String", into = "String")]
 pub enum Arithmetic {
     /// Chains of fused multiply-adds in f32, in a written order.
     #[default]
     Portable,
     /// Products over integers of 16 and 8 bits, whose sums are exact; the rest, and recurrent layers' steps, as portable.
     Integer,
+    /// Mixed precision: operands of products rounded to 16 bits and summed in f32 by the device's cooperative matrices;
+    /// the rest as portable.
+    Fast(Half),
+}
+
+/// The type of 16 bits to which [`Arithmetic::Fast`] rounds the operands of products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Half {
+    /// The range of f32 with 8 bits of precision.
+    Bf16,
+    /// 11 bits of precision, magnitudes up to 65,504: gradients need a loss scale.
+    F16,
+}
+
+impl Half {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Bf16, Self::F16];
+
+    /// The dtype of such numbers.
+    pub const fn dtype(self) -> DType {
+        match self {
+            Self::Bf16 => DType::BF16,
+            Self::F16 => DType::F16,
+        }
+    }
 }
 
 impl Arithmetic {
     /// Every one.
-    pub const ALL: [Self; 2] = [Self::Portable, Self::Integer];
+    pub const ALL: [Self; 4] = [
+        Self::Portable,
+        Self::Integer,
+        Self::Fast(Half::Bf16),
+        Self::Fast(Half::F16),
+    ];
 
-    /// The name that a configuration gives it: `portable` or `integer`.
+    /// Those that give the same bits on every device.
+    pub const EVERYWHERE: [Self; 2] = [Self::Portable, Self::Integer];
+
+    /// Whether it gives the same bits on every device; otherwise only on devices of one model with one driver.
+    pub const fn is_same_everywhere(self) -> bool {
+        self.half().is_none()
+    }
+
+    /// The type to which `fast` rounds operands; none of the others.
+    pub const fn half(self) -> Option<Half> {
+        match self {
+            Self::Portable | Self::Integer => None,
+            Self::Fast(half) => Some(half),
+        }
+    }
+
+    /// The name that a configuration gives it: `portable`, `integer`, `fast` (bf16) or `fast_f16`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
             Self::Integer => "integer",
+            Self::Fast(Half::Bf16) => "fast",
+            Self::Fast(Half::F16) => "fast_f16",
         }
     }
 }
@@ -43,14 +93,25 @@ impl FromStr for Arithmetic {
     type Err = CoreError;
 
     fn from_str(text: &str) -> Result<Self, CoreError> {
-        match text {
-            "portable" => Ok(Self::Portable),
-            "integer" => Ok(Self::Integer),
-            _ => Err(CoreError::invalid(
-                "arithmetic",
-                format!("it is `{text}`, expected portable or integer"),
-            )),
-        }
+        let named = |arithmetic: &Self| arithmetic.name() == text;
+        Self::ALL.into_iter().find(named).ok_or_else(|| {
+            let reason = format!("it is `{text}`, expected portable, integer, fast or fast_f16");
+            CoreError::invalid("arithmetic", reason)
+        })
+    }
+}
+
+impl TryFrom<String> for Arithmetic {
+    type Error = CoreError;
+
+    fn try_from(text: String) -> Result<Self, CoreError> {
+        text.parse()
+    }
+}
+
+impl From<Arithmetic> for String {
+    fn from(arithmetic: Arithmetic) -> Self {
+        arithmetic.name().to_owned()
     }
 }
 
@@ -124,11 +185,21 @@ mod tests {
                 arithmetic.name().parse::<Arithmetic>().ok(),
                 Some(arithmetic)
             );
+            let text = serde_json::to_string(&arithmetic).expect("a string");
+            assert_eq!(text, format!("\"{arithmetic}\""));
+            assert_eq!(
+                serde_json::from_str::<Arithmetic>(&text).ok(),
+                Some(arithmetic)
+            );
         }
+        let everywhere = Arithmetic::ALL
+            .into_iter()
+            .filter(|one| one.is_same_everywhere());
+        assert!(everywhere.eq(Arithmetic::EVERYWHERE));
         let error = "bf16".parse::<Arithmetic>().expect_err("unknown");
         assert_eq!(
             error.to_string(),
-            "arithmetic: it is `bf16`, expected portable or integer"
+            "arithmetic: it is `bf16`, expected portable, integer, fast or fast_f16"
         );
     }
 }

@@ -52,7 +52,7 @@ mod view;
 mod vulkan;
 mod watched;
 
-pub use arithmetic::{Arithmetic, IntegerPath, MatrixShape};
+pub use arithmetic::{Arithmetic, Half, IntegerPath, MatrixShape};
 #[doc(hidden)]
 pub use container::{container_lacks, is_container};
 pub use device::{Device, HostBuffer, OpenRecording, PendingCopy, PendingDownload, SharedBuffer};

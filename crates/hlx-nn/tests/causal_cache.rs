@@ -70,7 +70,7 @@ fn check_cache(device: &Device, model: &dyn CausalModel, lengths: [usize; 3]) ->
 #[test]
 fn a_cache_gives_the_bits_of_whole_sequences() -> Result<()> {
     no_grad(|| {
-        let devices = Arithmetic::ALL.map(hlx_core::testing::own_devices_in);
+        let devices = Arithmetic::EVERYWHERE.map(hlx_core::testing::own_devices_in);
         for device in devices.into_iter().flatten() {
             for preset in ["gemma3", "qwen2", "qwen3"] {
                 let model = Model::new(&device, 3, |b| CausalLm::new(b, &small(preset)))?;

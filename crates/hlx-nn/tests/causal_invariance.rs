@@ -36,7 +36,7 @@ fn gradient_in(
 
 #[test]
 fn micro_batches_and_devices_give_the_same_gradient() -> Result<()> {
-    for arithmetic in Arithmetic::ALL {
+    for arithmetic in Arithmetic::EVERYWHERE {
         gradients_are_the_same(arithmetic)?;
     }
     Ok(())
@@ -79,14 +79,14 @@ fn recomputed_blocks_give_the_same_gradient() -> Result<()> {
         attention_dropout: 0.3,
         ..mixed()
     };
-    let devices = Arithmetic::ALL.map(hlx_core::testing::own_devices_in);
+    let devices = Arithmetic::EVERYWHERE.map(hlx_core::testing::own_devices_in);
     for device in devices.into_iter().flatten() {
         let model = Model::new(&device, 3, |b| CausalLm::new(b, &config))?;
         let saving = Mode::train(&device, 77)?;
         // The integer arithmetic takes whole shards.
         let of_one_shard = match device.arithmetic() {
             Arithmetic::Portable => (2, 1),
-            Arithmetic::Integer => (8, 1),
+            _ => (8, 1),
         };
         for (micro, shards) in [(8, 4), of_one_shard] {
             let saved = gradient_in(&model, &saving, micro, shards)?;
@@ -107,7 +107,7 @@ fn recomputed_blocks_give_the_same_gradient() -> Result<()> {
 
 #[test]
 fn a_recorded_pass_gives_the_bits_of_a_launched_one() -> Result<()> {
-    let devices = Arithmetic::ALL.map(hlx_core::testing::own_devices_in);
+    let devices = Arithmetic::EVERYWHERE.map(hlx_core::testing::own_devices_in);
     for device in devices.into_iter().flatten() {
         let model = Model::new(&device, 3, |b| CausalLm::new(b, &mixed()))?;
         let weights = model.weights();
@@ -148,7 +148,7 @@ fn experts_over_all_tokens_have_the_logits_of_experts_over_their_own() -> Result
         feed_forward_bias: true,
         ..mixed()
     };
-    let devices = Arithmetic::ALL.map(hlx_core::testing::own_devices_in);
+    let devices = Arithmetic::EVERYWHERE.map(hlx_core::testing::own_devices_in);
     for device in devices.into_iter().flatten() {
         let own = Model::new(&device, 3, |b| CausalLm::new(b, &mixed()))?;
         let all = Model::new(&device, 3, |b| CausalLm::new(b, &biased))?;
@@ -264,7 +264,7 @@ fn check_documents(device: &Device, model: &dyn CausalModel) -> Result<()> {
 
 #[test]
 fn packed_documents_have_the_bits_of_documents_alone() -> Result<()> {
-    let devices = Arithmetic::ALL.map(hlx_core::testing::own_devices_in);
+    let devices = Arithmetic::EVERYWHERE.map(hlx_core::testing::own_devices_in);
     for device in devices.into_iter().flatten() {
         let model = Model::new(&device, 3, |b| CausalLm::new(b, &small("qwen3")))?;
         check_documents(&device, model.module())?;

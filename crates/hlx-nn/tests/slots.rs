@@ -159,7 +159,7 @@ fn check_slots(device: &Device, model: &CausalLm) -> Result<()> {
 #[test]
 fn places_give_the_bits_of_whole_sequences() -> Result<()> {
     no_grad(|| {
-        let devices = Arithmetic::ALL.map(hlx_core::testing::own_devices_in);
+        let devices = Arithmetic::EVERYWHERE.map(hlx_core::testing::own_devices_in);
         for device in devices.into_iter().flatten() {
             for preset in ["gemma3", "qwen3"] {
                 let model = Model::new(&device, 3, |b| CausalLm::new(b, &small(preset)))?;

@@ -48,6 +48,9 @@ pub(super) fn train(device: &Device, arithmetic: Arithmetic) -> Result<GoldenDig
 fn prepare(device: &Device, arithmetic: Arithmetic) -> Result<(Engine, Progress)> {
     let overrides: &[&str] = match arithmetic {
         Arithmetic::Portable => &[],
+        Arithmetic::Fast(_) => {
+            bail!("fast has no golden digests: its bits are those of a device")
+        }
         // The exponents of a gradient are of a shard: a pass has whole ones.
         Arithmetic::Integer => &["arithmetic=integer", "train.micro_batch_size=4"],
     };

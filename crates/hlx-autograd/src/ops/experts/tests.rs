@@ -40,7 +40,7 @@ fn derivatives_agree_with_finite_differences() {
 /// The same values by operations over every token, those that were not chosen left out.
 #[test]
 fn values_and_weight_gradients_have_the_bits_of_experts_over_all_tokens() -> Result<()> {
-    let devices = Arithmetic::ALL.map(|arithmetic| {
+    let devices = Arithmetic::EVERYWHERE.map(|arithmetic| {
         let devices = hlx_core::testing::devices().iter();
         devices.map(move |device| device.with_arithmetic(arithmetic))
     });

@@ -115,7 +115,7 @@ fn second_derivatives_agree_with_finite_differences() {
 #[test]
 fn the_integer_arithmetic_has_the_bits_of_the_portable_one() -> Result<()> {
     let mut found = Vec::new();
-    for arithmetic in hlx_core::Arithmetic::ALL {
+    for arithmetic in hlx_core::Arithmetic::EVERYWHERE {
         let (operands, projection) = projected();
         let device = operands[0].device().with_arithmetic(arithmetic);
         let here = |x: &Tensor| Tensor::from_slice(&device, &x.to_vec::<f32>()?, x.shape());
