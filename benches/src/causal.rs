@@ -53,7 +53,7 @@ pub struct Arguments {
     /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: String,
-    /// What products are computed in: portable or integer.
+    /// What products are computed in: portable, integer, fast (bf16) or fast_f16.
     #[arg(long, value_name = "NAME", default_value_t)]
     arithmetic: Arithmetic,
     /// Measure PyTorch in turns.
@@ -192,7 +192,7 @@ impl Case {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let case = Case::of(arguments)?;
     let device = Device::open_from_env(&arguments.device)?;
-    let device = device.with_arithmetic(arguments.arithmetic);
+    let device = device.in_arithmetic(arguments.arithmetic)?;
     let mut facts = facts(&device);
     say!("{}, {}", device.info(), device.info().driver);
     let peak = measure(&device)?;

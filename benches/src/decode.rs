@@ -46,7 +46,8 @@ pub struct Arguments {
     /// arithmetic is integer.
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     dtype: String,
-    /// What products are computed in: portable or integer. The floor of integer is that of its bytes, as sums are free.
+    /// What products are computed in: portable, integer, fast (bf16) or fast_f16. The floor of the latter three is that of
+    /// their bytes, as sums are free.
     #[arg(long, value_name = "NAME", default_value_t = Arithmetic::Portable)]
     arithmetic: Arithmetic,
     /// Sequences that are generated together.
@@ -421,7 +422,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Storage::Floats(_) => arguments.arithmetic,
         Storage::Blocks(_) => Arithmetic::Integer,
     };
-    let device = Device::open_from_env(&arguments.device)?.with_arithmetic(arithmetic);
+    let device = Device::open_from_env(&arguments.device)?.in_arithmetic(arithmetic)?;
     let (shape, seconds) = (Shape::of(arguments)?, arguments.seconds);
     let peak = measure(&device)?;
     let (term, launch) = (
@@ -450,7 +451,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let bytes_ms = bytes / peak.bytes * 1e3;
     let floor = match arithmetic {
         Arithmetic::Portable => (chains_ms + launches_ms).max(bytes_ms),
-        Arithmetic::Integer => bytes_ms,
+        Arithmetic::Integer | Arithmetic::Fast(_) => bytes_ms,
     };
     // The integers of the weights are made before a graph is recorded, as by a prompt.
     no_grad(|| generation.products())?;

@@ -73,7 +73,7 @@ enum Verb {
         /// The device.
         #[arg(long, default_value = "auto")]
         device: String,
-        /// What products are computed in: portable or integer.
+        /// What products are computed in: portable, integer, fast (bf16) or fast_f16.
         #[arg(long, value_name = "NAME", default_value_t)]
         arithmetic: Arithmetic,
     },
@@ -95,7 +95,7 @@ struct KernelArguments {
     /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: String,
-    /// What products are computed in: portable or integer.
+    /// What products are computed in: portable, integer, fast (bf16) or fast_f16.
     #[arg(long, value_name = "NAME", default_value_t)]
     arithmetic: Arithmetic,
     /// Write the rows to a file.
@@ -157,7 +157,7 @@ fn run_kernels(arguments: &KernelArguments) -> Result<ExitCode> {
     // What is wrong with the arguments is said before anything is measured.
     let old = arguments.compare.as_deref().map(Run::read).transpose()?;
     let device = Device::open_from_env(&arguments.device)?;
-    let device = device.with_arithmetic(arguments.arithmetic);
+    let device = device.in_arithmetic(arguments.arithmetic)?;
     let all = cases::cases(scale_of(&device, arguments.quick));
     let chosen = cases::select(all, arguments.kernel.as_deref())?;
     if arguments.list {

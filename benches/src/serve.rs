@@ -27,7 +27,7 @@ const DIGEST_STEPS: usize = 3;
 /// # Errors
 /// A device that cannot be opened, or a closed output.
 pub fn serve(device: &str, arithmetic: Arithmetic) -> Result<()> {
-    let device = Device::open_from_env(device)?.with_arithmetic(arithmetic);
+    let device = Device::open_from_env(device)?.in_arithmetic(arithmetic)?;
     let info = device.info();
     say(&format!(
         "ready HLX {}, {}, {}",

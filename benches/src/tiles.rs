@@ -18,7 +18,7 @@ pub struct Arguments {
     /// auto, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: String,
-    /// What products are computed in: portable or integer.
+    /// What products are computed in: portable, integer, fast (bf16) or fast_f16.
     #[arg(long, value_name = "NAME", default_value = "portable")]
     arithmetic: Arithmetic,
     /// Tokens of a step; several are measured one after the other.
@@ -103,7 +103,7 @@ impl Product {
 /// # Errors
 /// What the device reports, and tokens that the shards do not divide.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let device = Device::open(&arguments.device)?.with_arithmetic(arguments.arithmetic);
+    let device = Device::open(&arguments.device)?.in_arithmetic(arguments.arithmetic)?;
     say!("{}, {}", device.info(), device.info().driver);
     let (width, shards) = (arguments.width, arguments.shards.max(1));
     let layers = [[3, 1], [1, 1], [4, 1], [1, 4]].map(|layer| layer.map(|n| n * width));
@@ -151,8 +151,10 @@ fn name(tile: &ProductTile) -> String {
 /// The tiles of the device's tuning, those of chains with the shorter steps, too.
 fn tiles_of(device: &Device, arithmetic: Arithmetic) -> Vec<ProductTile> {
     let products = &KernelTuning::of(device).products;
-    if arithmetic == Arithmetic::Integer {
-        return products.integer_tiles.clone();
+    match arithmetic {
+        Arithmetic::Portable => {}
+        Arithmetic::Integer => return products.integer_tiles.clone(),
+        Arithmetic::Fast(_) => return products.half_tiles.clone(),
     }
     let mut tiles: Vec<ProductTile> = Vec::new();
     for tile in &products.tiles {
@@ -177,7 +179,8 @@ fn with_tile(device: &Device, arithmetic: Arithmetic, tile: &ProductTile) -> Res
     let mut tuning = KernelTuning::of(device).clone();
     let tiles = match arithmetic {
         Arithmetic::Integer => &mut tuning.products.integer_tiles,
-        _ => &mut tuning.products.tiles,
+        Arithmetic::Fast(_) => &mut tuning.products.half_tiles,
+        Arithmetic::Portable => &mut tuning.products.tiles,
     };
     *tiles = vec![tile.clone()];
     Ok(tuning.on(device)?)

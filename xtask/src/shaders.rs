@@ -122,7 +122,7 @@ fn check_modules(scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
             let mut command = Command::new("spirv-val");
             command.args(["--target-env", "vulkan1.2"]).arg(&module);
             match command::capture(&shader.name, &mut command) {
-                Err(message) if message.contains(UNKNOWN_MATRICES) => {
+                Err(message) if UNKNOWN.iter().any(|line| message.contains(line)) => {
                     eprintln!(
                         "xtask: {}: this spirv-val is too old for its matrices",
                         shader.name
@@ -144,8 +144,11 @@ fn check_modules(scratch: &Path, shaders: &[&Shader]) -> Result<(), String> {
     }
 }
 
-/// What a validator older than cooperative matrices (2023.4) says of a module that has some.
-const UNKNOWN_MATRICES: &str = "Invalid capability operand: 6022";
+/// What a validator older than cooperative matrices (2023.4) says of a module that has some, and one older than bf16 (2025.1).
+const UNKNOWN: [&str; 2] = [
+    "Invalid capability operand: 6022",
+    "Invalid capability operand: 5116",
+];
 
 /// Checks modules by the rules of HLX's arithmetic; returns one line per breach.
 pub fn lint(modules: &[(String, PathBuf)]) -> Result<Vec<String>, String> {

@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     );
     let model = match opening.adapter {
         Some(adapter) => {
-            let device = device.with_arithmetic(arithmetic.unwrap_or_default());
+            let device = device.in_arithmetic(arithmetic.unwrap_or_default())?;
             model_folder::open_adapted(&device, &arguments.model, adapter)?.0
         }
         None => model_folder::open(&device, &arguments.model, arithmetic)?,

@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Tokens of a window of these texts; the model's positions, at most 512, if left out.
     #[arg(long, value_name = "N")]
     length: Option<usize>,
-    /// The arithmetic of the new model's products in the comparison, portable or integer; the usual one of such a file if
+    /// The arithmetic of the new model's products in the comparison, portable, integer, fast or fast_f16; the usual one of such a file if
     /// left out.
     #[arg(long, value_name = "NAME", requires = "measure")]
     arithmetic: Option<Arithmetic>,

@@ -75,7 +75,7 @@ pub struct AdapterArgument {
 /// The arithmetic of a model's products.
 #[derive(clap::Args)]
 pub struct ArithmeticArgument {
-    /// Compute products in this arithmetic, portable or integer; that of the run if left
+    /// Compute products in this arithmetic, portable, integer, fast or fast_f16; that of the run if left
     /// out, and of a model folder portable.
     #[arg(long, value_name = "NAME")]
     pub arithmetic: Option<Arithmetic>,

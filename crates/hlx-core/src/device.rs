@@ -18,7 +18,7 @@ pub use host::{HostBuffer, PendingCopy};
 pub use pending::PendingDownload;
 pub use sharing::SharedBuffer;
 
-use crate::arithmetic::{Arithmetic, IntegerPath};
+use crate::arithmetic::{Arithmetic, Half, IntegerPath, MatrixShape};
 use crate::device_info::DeviceInfo;
 use crate::dtype::DType;
 use crate::error::CoreError;
@@ -27,7 +27,8 @@ use crate::fusion::Fusable;
 use crate::graph::{Graph, Launches};
 use crate::launch::{CpuBindings, CpuBody, Launch, check_bindings};
 use crate::memory::{BlockSource, Buffer, MemoryStatistics, NotedChange, TensorPool};
-use crate::probe_report::ProbeReport;
+use crate::probe::{HalfMatrices, dtype_matrices};
+use crate::probe_report::{ProbeCheck, ProbeReport};
 use crate::recording::RecordingOptions;
 use crate::sizes;
 use crate::stream::{Stream, on_stream};
@@ -57,6 +58,7 @@ struct Inner {
     info: DeviceInfo,
     probe: ProbeReport,
     integer_paths: Vec<IntegerPath>,
+    halves: HalfMatrices,
     flags: flags::Flags,
     /// The changes in place of the graph that is being recorded.
     changes: Mutex<Vec<NotedChange>>,
@@ -78,6 +80,7 @@ impl Device {
                 info,
                 probe,
                 integer_paths: vec![IntegerPath::Plain],
+                halves: HalfMatrices::default(),
                 flags: flags::Flags::default(),
                 changes: Mutex::default(),
                 remembering: Default::default(),
@@ -92,11 +95,13 @@ impl Device {
         mut self,
         report: ProbeReport,
         integer_paths: Vec<IntegerPath>,
+        halves: HalfMatrices,
         tuning: Tuning,
     ) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.probe = report;
             inner.integer_paths = integer_paths;
+            inner.halves = halves;
         }
         self.tuning = Arc::new(tuning);
         self
@@ -168,6 +173,54 @@ impl Device {
             arithmetic,
             ..self.clone()
         }
+    }
+
+    /// Returns a handle as [`Device::with_arithmetic`], if the device computes in `arithmetic`.
+    ///
+    /// # Errors
+    /// As [`Device::check_arithmetic`].
+    pub fn in_arithmetic(&self, arithmetic: Arithmetic) -> Result<Self, CoreError> {
+        self.check_arithmetic(arithmetic)?;
+        Ok(self.with_arithmetic(arithmetic))
+    }
+
+    /// Checks that the device computes in `arithmetic`: every one does in `portable` and `integer`, and in `fast` the CPU
+    /// device and those with cooperative matrices of the type ([`Device::half_matrices`]).
+    ///
+    /// # Errors
+    /// [`CoreError::Invalid`], which says what the device lacks and what it has.
+    pub fn check_arithmetic(&self, arithmetic: Arithmetic) -> Result<(), CoreError> {
+        let Some(half) = arithmetic.half() else {
+            return Ok(());
+        };
+        if self.is_cpu() || self.half_matrices(half).is_some() {
+            return Ok(());
+        }
+        let (name, dtype) = (arithmetic.name(), half.dtype().name());
+        let wrong = |check: &&ProbeCheck| {
+            check.name == dtype_matrices(half) && !check.finding.ends_with("equal")
+        };
+        let why = match self.probe().checks.iter().find(wrong) {
+            Some(check) => format!("its matrices of {dtype} fail the probe ({})", check.finding),
+            None => format!("its driver lists no cooperative matrices of {dtype} with sums of f32"),
+        };
+        let others = Half::ALL
+            .into_iter()
+            .filter(|&other| self.half_matrices(other).is_some());
+        let others = others.map(|half| Arithmetic::Fast(half).name());
+        let others: Vec<_> = others.chain(["integer", "portable"]).collect();
+        let reason = format!(
+            "`{name}` is not for {}: {why}; it has {}",
+            self.info(),
+            others.join(", ")
+        );
+        Err(CoreError::invalid("arithmetic", reason))
+    }
+
+    /// The cooperative matrices of 16-bit floats with sums of f32 by which the device computes in `fast`: those that the
+    /// probe has found right and repeating their bits. The CPU device has none, and computes with chains of f32.
+    pub fn half_matrices(&self, half: Half) -> Option<MatrixShape> {
+        self.inner.halves.of(half)
     }
 
     /// The ways in which the device sums products of integers, all with the same bits, the fastest first.

@@ -10,7 +10,7 @@ use crate::environment;
 use crate::error::CoreError;
 use crate::memory::{BlockAllocator, BlockSource, HostAllocator};
 use crate::no_gpu::why_no_gpu;
-use crate::probe;
+use crate::probe::{self, HalfMatrices};
 use crate::stream::Stream;
 use crate::tuning::Tuning;
 use crate::vulkan::{self, Pace, VulkanDevice, VulkanStream};
@@ -89,6 +89,7 @@ impl Device {
         Ok(Self::from_parts(stream, source, info).with_probe(
             report,
             vec![IntegerPath::Plain],
+            HalfMatrices::default(),
             tuning,
         ))
     }
@@ -110,7 +111,7 @@ impl Device {
             tuning.flops_per_second = peak.flops_per_second;
             tuning.bytes_per_second = peak.bytes_per_second;
         }
-        Ok(device.with_probe(probed.report, probed.integers.all(), tuning))
+        Ok(device.with_probe(probed.report, probed.integers.all(), probed.halves, tuning))
     }
 
     /// Lists the devices of this machine: the CPU device, then every Vulkan device.

@@ -6,6 +6,7 @@
 //! device, driver and shader, as the probe takes a tenth of a second.
 
 mod dots;
+mod halves;
 mod inputs;
 mod matrices;
 mod reduction;
@@ -16,8 +17,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::halves::name as dtype_matrices;
 use self::inputs::Inputs;
-use crate::arithmetic::{IntegerPath, MatrixShape};
+use crate::arithmetic::{Half, IntegerPath, MatrixShape};
 use crate::device::Device;
 use crate::device_info::DeviceKind;
 use crate::digest::canonical_bits;
@@ -130,6 +132,23 @@ pub(crate) struct Probed {
     pub report: ProbeReport,
     pub peak: Option<Peak>,
     pub integers: IntegerPaths,
+    pub halves: HalfMatrices,
+}
+
+/// The cooperative matrices of 16-bit floats that a device computes with and that repeat their bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HalfMatrices {
+    pub bf16: Option<MatrixShape>,
+    pub f16: Option<MatrixShape>,
+}
+
+impl HalfMatrices {
+    pub fn of(self, half: Half) -> Option<MatrixShape> {
+        match half {
+            Half::Bf16 => self.bf16,
+            Half::F16 => self.f16,
+        }
+    }
 }
 
 /// How a device can sum products of integers, besides plainly.
@@ -176,10 +195,11 @@ pub(crate) fn run_vulkan(device: &Device, vulkan: &Arc<VulkanDevice>) -> Result<
                 report: stored.report,
                 peak: stored.peak,
                 integers: stored.integers,
+                halves: stored.halves,
             }
         }
         None => {
-            let (modes, report, integers) = probe(device, vulkan)?;
+            let (modes, report, integers, halves) = probe(device, vulkan)?;
             let hardware = vulkan.info.kind == DeviceKind::VulkanGpu;
             let peak = match report.passed() && hardware {
                 true => Some(peak::measure(device)?),
@@ -189,6 +209,7 @@ pub(crate) fn run_vulkan(device: &Device, vulkan: &Arc<VulkanDevice>) -> Result<
                 report,
                 peak,
                 integers,
+                halves,
             };
             if probed.report.passed() {
                 stored::write(vulkan, modes, &probed);
@@ -200,11 +221,11 @@ pub(crate) fn run_vulkan(device: &Device, vulkan: &Arc<VulkanDevice>) -> Result<
     Ok(probed)
 }
 
-/// The device's modes, the report, and how it can sum products of integers.
+/// The device's modes, the report, and how it can sum products of integers and of 16-bit floats.
 fn probe(
     device: &Device,
     vulkan: &Arc<VulkanDevice>,
-) -> Result<(Modes, ProbeReport, IntegerPaths), CoreError> {
+) -> Result<(Modes, ProbeReport, IntegerPaths, HalfMatrices), CoreError> {
     let mut report = ProbeReport::default();
     let inputs = Inputs::new();
     let mut buffers = Vec::with_capacity(3);
@@ -250,7 +271,12 @@ fn probe(
         dots_in_hardware: listed.is_some_and(|dots| dots.in_hardware),
         matrices: matrices::probe(device, &vulkan.matrix_shapes(), &mut report)?,
     };
-    Ok((modes, report, integers))
+    let mut of = |half| halves::probe(device, half, &vulkan.half_matrix_shapes(half), &mut report);
+    let halves = HalfMatrices {
+        bf16: of(Half::Bf16)?,
+        f16: of(Half::F16)?,
+    };
+    Ok((modes, report, integers, halves))
 }
 
 fn run_operation(device: &Device, inputs: &[Buffer], op: u32) -> Result<Vec<u32>, CoreError> {

@@ -130,6 +130,13 @@ mod experts {
     table { n: u32, choices: u32 }
     weight_gradient { m: u32, n: u32, column_first: u32, rows: u32, first: u32 }
 }
+mod fast {
+    product_matrices_bf16, product_matrices_f16 {
+        batch: u32, m: u32, n: u32, k: u32, groups: u32, a_line: u32, b_line: u32, a_matrix: u32,
+        b_matrix: u32
+    }
+    round { units: u32, per_line: u32, columns: u32 }
+}
 mod fill {
     band, linspace, ramp, random { count: u32, first: u32, parameters: [u32; 6] }
 }

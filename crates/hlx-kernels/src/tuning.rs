@@ -136,6 +136,8 @@ pub struct ProductTuning {
     pub digits: DigitLayout,
     /// The tiles of products over integers by matrices, by the same estimate.
     pub integer_tiles: Vec<ProductTile>,
+    /// The tiles of products of 16-bit floats by matrices, by the same estimate.
+    pub half_tiles: Vec<ProductTile>,
 }
 
 /// Where the digits of an operand's rows lie.
@@ -260,8 +262,11 @@ impl KernelTuning {
         let is_rate = |rate: &f64| rate.is_finite() && *rate > 0.0;
         let rated = |tile: &ProductTile| !tile.gflops.is_empty() && tile.gflops.iter().all(is_rate);
         let tiles = &self.products.tiles;
-        let own = &self.products.integer_tiles;
-        let rated = !tiles.is_empty() && !own.is_empty() && tiles.iter().chain(own).all(rated);
+        let (own, halves) = (&self.products.integer_tiles, &self.products.half_tiles);
+        let tables = [tiles, own, halves];
+        let rated = tables
+            .iter()
+            .all(|table| !table.is_empty() && table.iter().all(rated));
         let reductions = matches!(self.reduction_loads, 4 | 8 | 16 | 32);
         macro_rules! expect {
             ($($holds:expr => $otherwise:literal,)+) => {$(
@@ -280,7 +285,7 @@ impl KernelTuning {
             ahead => "a column cut's rows_ahead is above 64",
             ends == [all; 2] => "columns and column_pairs do not cover every number of chains",
             reductions => "reduction_loads is no power of two from 4 to 32",
-            rated => "products.tiles or products.integer_tiles is empty, or a tile has no positive rates",
+            rated => "products.tiles, integer_tiles or half_tiles is empty, or a tile has no positive rates",
         }
         Ok(())
     }
@@ -301,6 +306,12 @@ impl ProductTuning {
             tile(64, 128, &[270.0, 335.0, 372.0]),
             tile(64, 64, &[198.0, 275.0, 287.0, 297.0]),
             tile(32, 64, &[130.0, 165.0, 190.0, 210.0, 220.0]),
+        ];
+        let halves = [
+            tile(128, 128, &[1700.0, 2800.0]),
+            tile(64, 128, &[1100.0, 2000.0, 2400.0]),
+            tile(64, 64, &[700.0, 1300.0, 1700.0, 1900.0]),
+            tile(16, 64, &[200.0, 400.0, 500.0, 600.0]),
         ];
         // A device that emulates the arithmetic is bound by it with any tile, and compiles the
         // smallest soonest.
@@ -325,6 +336,10 @@ impl ProductTuning {
                 tile(64, 64, &[520.0, 1060.0, 1810.0]),
                 tile(32, 64, &[326.0, 650.0, 700.0, 800.0]),
             ],
+            half_tiles: match native {
+                true => halves.to_vec(),
+                false => halves[2..].to_vec(),
+            },
         }
     }
 }

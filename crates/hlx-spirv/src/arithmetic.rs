@@ -98,7 +98,8 @@ pub fn check(name: &str, bytes: &[u8]) -> Vec<String> {
         if instruction.opcode == Op::Function as u16 {
             function = module.function_name(instruction.ids.result);
         }
-        if let Some(reason) = judge(&module, instruction) {
+        let is_of_fast = is_fast(name) && instruction.opcode == MATRIX_MULTIPLY_ADD;
+        if let Some(reason) = judge(&module, instruction).filter(|_| !is_of_fast) {
             let index = instruction.index;
             found.push(format!(
                 "{name}: instruction {index} in `{function}`: {reason}"
@@ -109,6 +110,15 @@ pub fn check(name: &str, bytes: &[u8]) -> Vec<String> {
         }
     }
     found
+}
+
+const MATRIX_MULTIPLY_ADD: u16 = Op::CooperativeMatrixMulAddKHR as u16;
+
+/// Whether a module is of the arithmetic `fast`, by its name: its sums by matrices of floats are the device's.
+fn is_fast(name: &str) -> bool {
+    ["matrices_f16", "matrices_bf16"]
+        .iter()
+        .any(|end| name.ends_with(end))
 }
 
 fn judge(module: &Module, instruction: &Instruction) -> Option<String> {
@@ -123,7 +133,6 @@ fn judge(module: &Module, instruction: &Instruction) -> Option<String> {
     if instruction.opcode == ATOMIC_EXCHANGE && !module.is_float(instruction) {
         return None;
     }
-    const MATRIX_MULTIPLY_ADD: u16 = Op::CooperativeMatrixMulAddKHR as u16;
     if instruction.opcode == MATRIX_MULTIPLY_ADD && !module.is_float(instruction) {
         // Type, result, three matrices; then a mask, if there is one.
         let mask = instruction.words.get(5).copied().unwrap_or(0);

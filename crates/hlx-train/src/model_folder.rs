@@ -53,7 +53,7 @@ pub fn open_as(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Ope
     } else {
         Arithmetic::default()
     };
-    let device = &device.with_arithmetic(opening.arithmetic.unwrap_or(own));
+    let device = &device.in_arithmetic(opening.arithmetic.unwrap_or(own))?;
     if let Some(adapter) = opening.adapter {
         return open_adapted_as(device, path, adapter, opening.dtype.unwrap_or(DType::F32));
     }
@@ -129,7 +129,7 @@ pub fn open(
         return Ok(Trained::open_in(device, path, opening)?.model);
     }
     ensure_model(path)?;
-    let device = &device.with_arithmetic(arithmetic.unwrap_or_default());
+    let device = &device.in_arithmetic(arithmetic.unwrap_or_default())?;
     Ok(load_language_model(device, path)?)
 }
 

@@ -41,7 +41,7 @@ impl Trained {
     pub(crate) fn open_in(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Self> {
         let (folder, checkpoint): (RunFolder, Checkpoint) = RunFolder::open_checkpoint(path)?;
         let config = folder.config()?;
-        let device = &device.with_arithmetic(opening.arithmetic.unwrap_or(config.arithmetic));
+        let device = &device.in_arithmetic(opening.arithmetic.unwrap_or(config.arithmetic))?;
         ensure!(
             config.data.format.is_of_texts(),
             "{}: classifies images, expected a language model",
@@ -76,7 +76,7 @@ impl Trained {
         }
         let trained = Self::open(&Device::cpu()?, path, opening.average)?;
         let arithmetic = opening.arithmetic.unwrap_or(trained.config.arithmetic);
-        let device = &device.with_arithmetic(arithmetic);
+        let device = &device.in_arithmetic(arithmetic)?;
         let declare = task::language(&trained.config, trained.model.config().clone());
         let weights = trained.model.weights();
         let model = InferenceModel::rounded(device, dtype, weights, declare)?;
@@ -105,7 +105,7 @@ pub fn open_task(
         config.data.eval_fraction = 0.0;
     }
     let corpus = Corpus::load(data_path, &config)?;
-    let device = &device.with_arithmetic(opening.arithmetic.unwrap_or(config.arithmetic));
+    let device = &device.in_arithmetic(opening.arithmetic.unwrap_or(config.arithmetic))?;
     let task = task::make(device, &config, corpus, Some(&checkpoint))?;
     if opening.average {
         load_average(&checkpoint, task.weights())?;

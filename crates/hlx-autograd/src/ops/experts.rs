@@ -7,7 +7,7 @@ use hlx_core::{Buffer, DType, Device, sizes};
 use hlx_kernels::embedding::embedding_forward;
 use hlx_kernels::experts::{Choices, ExpertsTable, experts_bounds, experts_sum, experts_table};
 use hlx_kernels::product::{
-    ExpertsGradient, ExpertsProduct, Matrices, Operand, Role, experts_product,
+    ExpertsGradient, ExpertsProduct, Matrices, Operand, Role, experts_product, of_floats,
 };
 
 use crate::samples::Samples;
@@ -89,6 +89,14 @@ impl ExpertChoices {
     /// u32 numbers of the table as a tensor.
     fn ids(&self, buffer: &Buffer, shape: &[usize]) -> Result<Tensor> {
         Tensor::from_buffer(self.device(), buffer.clone(), shape)
+    }
+}
+
+/// Rows as the products of experts read them: in `fast` as floats.
+fn rows_operand(device: &Device, role: Role, rows: &Buffer, of: Matrices) -> Result<Operand> {
+    match device.arithmetic().half() {
+        None => Ok(Operand::new(device, role, rows, of)?),
+        Some(_) => Ok(Operand::new(&of_floats(device), role, rows, of)?),
     }
 }
 
@@ -202,7 +210,7 @@ impl Tensor {
             trans_b: true,
         };
         let of = Matrices::rows(1, rows, k);
-        let x = Operand::new(device, Role::Signal, &self.buffer()?, of)?;
+        let x = rows_operand(device, Role::Signal, &self.buffer()?, of)?;
         experts_product(device, &x, &values, &choices.bounds, &y, &product)?;
         let wants_weights = weights.iter().any(Tensor::requires_grad);
         let saved_x = wants_weights.then(|| self.save()).transpose()?;
@@ -219,7 +227,7 @@ impl Tensor {
             let of = Matrices::rows(1, rows, n);
             let dy_rows = x
                 .requires_grad()
-                .then(|| Operand::new(&device, Role::Gradient, &dy, of))
+                .then(|| rows_operand(&device, Role::Gradient, &dy, of))
                 .transpose()?;
             if let Some(saved_x) = &saved_x {
                 let (values, rows) = ([&dy, &saved_x.values()?], dy_rows.as_ref());

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::dots::DOTS;
+use super::halves::{BF16_MATRICES, F16_MATRICES};
 use super::matrices::{MATRICES, NARROW_MATRICES};
 use super::reduction::ROW_SUM;
-use super::{ARITHMETIC, IntegerPaths, Probed};
+use super::{ARITHMETIC, HalfMatrices, IntegerPaths, Probed};
 use crate::device_info::DeviceKind;
 use crate::digest::sha256_hex;
 use crate::files;
@@ -24,6 +25,7 @@ pub(super) struct Stored {
     /// Only for hardware: software drivers have no time-out.
     pub peak: Option<Peak>,
     pub integers: IntegerPaths,
+    pub halves: HalfMatrices,
 }
 
 /// Where a device's result is cached: named by device, driver, and the probe's own shaders.
@@ -32,7 +34,9 @@ fn path_of(vulkan: &VulkanDevice) -> Option<PathBuf> {
     modules.extend_from_slice(ROW_SUM.bytes());
     modules.extend_from_slice(DOTS.bytes());
     modules.extend_from_slice(MATRICES.bytes());
-    modules.extend_from_slice(NARROW_MATRICES.bytes());
+    for shader in [&NARROW_MATRICES, &BF16_MATRICES, &F16_MATRICES] {
+        modules.extend_from_slice(shader.bytes());
+    }
     modules.extend_from_slice(vulkan.info.driver.as_bytes());
     let digest = sha256_hex(&modules);
     Some(files::cache_dir()?.join(format!(
@@ -62,6 +66,7 @@ pub(super) fn write(vulkan: &VulkanDevice, modes: Modes, probed: &Probed) {
         report: probed.report.clone(),
         peak: probed.peak,
         integers: probed.integers,
+        halves: probed.halves,
     };
     let written = serde_json::to_vec_pretty(&stored)
         .map_err(std::io::Error::other)

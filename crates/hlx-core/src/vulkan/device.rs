@@ -15,7 +15,7 @@ use super::dots::{self, DotProducts};
 use super::matrices;
 use super::pipeline::PipelineStore;
 use super::{instance, memory, sharing, translate, translate_validated};
-use crate::arithmetic::MatrixShape;
+use crate::arithmetic::{Half, MatrixShape};
 use crate::device_info::{DeviceInfo, DeviceKind};
 use crate::error::CoreError;
 use crate::fusion::Limits;
@@ -229,6 +229,11 @@ impl VulkanDevice {
         matrices::listed(self.device.physical_device())
     }
 
+    /// The cooperative matrices of 16-bit floats that the device lists, likewise.
+    pub fn half_matrix_shapes(&self, half: Half) -> Vec<MatrixShape> {
+        matrices::listed_halves(self.device.physical_device(), half)
+    }
+
     /// Whether the device has dot products of four bytes, and in hardware; the probe tries them.
     pub fn dot_products(&self) -> Option<DotProducts> {
         dots::of(self.device.physical_device())
@@ -296,9 +301,7 @@ fn create_device(
         ext_memory_budget: physical.supported_extensions().ext_memory_budget,
         ..DeviceExtensions::empty()
     };
-    if !matrices::listed(physical).is_empty() {
-        matrices::enable(&mut extensions, &mut features);
-    }
+    matrices::enable(physical, &mut extensions, &mut features);
     if dots::of(physical).is_some() {
         dots::enable(physical, &mut extensions, &mut features);
     }

@@ -11,7 +11,10 @@ use vulkano::instance::debug::{
     DebugUtilsMessengerCallback, DebugUtilsMessengerCreateInfo, ValidationFeatureEnable,
 };
 use vulkano::instance::{Instance, InstanceCreateFlags, InstanceCreateInfo, InstanceExtensions};
+use vulkano::library::{DynamicLibraryLoader, LoadingError};
 use vulkano::{Validated, Version, VulkanError, VulkanLibrary, VulkanObject};
+
+use super::bfloat16::WithBfloat16;
 
 use crate::environment;
 use crate::error::CoreError;
@@ -57,6 +60,30 @@ pub(crate) fn has_loader() -> bool {
     VulkanLibrary::new().is_ok()
 }
 
+/// Loads the system's loader, as vulkano does by itself, so that its devices have bf16 where a driver has it.
+fn library() -> Result<Arc<VulkanLibrary>, LoadingError> {
+    const PATH: Option<&str> = match () {
+        () if cfg!(windows) => Some("vulkan-1.dll"),
+        () if cfg!(all(
+            unix,
+            not(target_vendor = "apple"),
+            not(target_os = "android")
+        )) =>
+        {
+            Some("libvulkan.so.1")
+        }
+        () => None,
+    };
+    match PATH {
+        // SAFETY: the system's Vulkan loader.
+        Some(path) => {
+            let loader = unsafe { DynamicLibraryLoader::new(path) }?;
+            VulkanLibrary::with_loader(WithBfloat16(loader))
+        }
+        None => VulkanLibrary::new(),
+    }
+}
+
 fn vulkan_error(during: &str, reason: impl ToString) -> CoreError {
     CoreError::Vulkan {
         during: during.to_owned(),
@@ -73,7 +100,7 @@ fn reason(error: &Validated<VulkanError>) -> String {
 }
 
 fn create() -> Result<Shared, CoreError> {
-    let library = VulkanLibrary::new().map_err(|error| vulkan_error("load Vulkan", error))?;
+    let library = library().map_err(|error| vulkan_error("load Vulkan", error))?;
     let validate = environment::text("HLX_VALIDATION")?.is_some_and(|value| value == "1");
     let mut info = InstanceCreateInfo {
         flags: InstanceCreateFlags::ENUMERATE_PORTABILITY,

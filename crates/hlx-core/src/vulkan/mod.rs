@@ -2,6 +2,7 @@
 //! submission.
 
 mod arguments;
+mod bfloat16;
 mod descriptors;
 mod device;
 mod dots;

@@ -1,6 +1,6 @@
 //! The formats of operands that are not read as floats: one row for each.
 
-use hlx_core::{Arithmetic, Buffer, Device};
+use hlx_core::{Arithmetic, Buffer, Device, Half};
 
 use super::quantised::specification::digits_of;
 use super::quantised::{Call, Digits};
@@ -48,6 +48,14 @@ impl Format {
 }
 
 impl Role {
+    /// The type that an operand of this role is rounded to; none where it is not.
+    pub(super) fn half(self, device: &Device) -> Option<Half> {
+        device
+            .arithmetic()
+            .half()
+            .filter(|_| self != Self::TimeStep)
+    }
+
     /// How an operand of this role is stored; none where products read its floats.
     pub(super) fn format(self, device: &Device) -> Option<&'static Format> {
         Format::of(device).filter(|_| self != Self::TimeStep)

@@ -6,7 +6,8 @@
 //! - **Sources** are matrices in memory, with their transposes and strides, the patches of images (`sources/patches`), the rows
 //!   of experts (`sources/experts`), and columns by shards ([`Matrices::shards`]).
 //! - **Storage** is floats (`floats`: chains of multiply-adds, the portable arithmetic) or a row of the table in `formats.rs`
-//!   ([`quantised`]: exact sums over integers, the integer arithmetic).
+//!   ([`quantised`]: exact sums over integers, the integer arithmetic), or the floats rounded to 16 bits ([`halves`]: the
+//!   arithmetic `fast`).
 //!
 //! Chains of floats are computed by tiles of C, whatever their source: `tiles.rs` has the table of them, picks one for a device,
 //! and launches the grid. `dtype_product.rs` has products of tensors of an integer dtype.
@@ -15,6 +16,7 @@ pub mod blocks;
 mod dtype_product;
 pub(crate) mod floats;
 pub(crate) mod formats;
+pub mod halves;
 mod operand;
 pub mod quantised;
 mod rectangles;

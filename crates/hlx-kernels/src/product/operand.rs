@@ -2,7 +2,8 @@
 //!
 //! How an operand is stored follows from the device's arithmetic ([`Format`]). In `portable` an operand is its floats. In
 //! `integer` it is quantised by the specification of [`quantised`](super::quantised): with two digits a number where it
-//! carries the signal of a step, with one otherwise, and with an exponent for each piece of what a product sums.
+//! carries the signal of a step, with one otherwise, and with an exponent for each piece of what a product sums. In `fast` it is
+//! rounded to 16 bits by that of [`halves`](super::halves).
 
 use std::cell::OnceCell;
 
@@ -11,6 +12,7 @@ use hlx_core::{Arithmetic, Buffer, Device};
 use super::blocks::{BlockRows, block_product};
 use super::floats::{Epilogue, FloatProduct, Prologue, widened};
 use super::formats::Format;
+use super::halves::{HalfProduct, Halves};
 use super::quantised::{
     Beside, Digits, FewRows, IntegerProduct, Preparation, Prepared, Source, integer_product,
     prepare_norm,
@@ -65,6 +67,14 @@ impl Matrices {
         }
     }
 
+    /// Their lines in memory: how many, and the numbers of one.
+    pub(super) fn lines(self) -> [usize; 2] {
+        match self.transposed {
+            false => [self.outer.saturating_mul(self.vectors), self.terms],
+            true => [self.outer.saturating_mul(self.terms), self.vectors],
+        }
+    }
+
     pub(super) fn preparation(self, device: &Device, format: &Format, role: Role) -> Preparation {
         let n_digits = (format.digits)(role);
         let rows = self.outer.saturating_mul(self.vectors);
@@ -89,6 +99,8 @@ pub enum Operand {
     Floats(Buffer, Matrices),
     /// Its numbers as digits and exponents.
     Quantised(Prepared, Matrices),
+    /// Its numbers rounded to 16 bits.
+    Halves(Halves, Matrices),
     /// The rows of a weight in blocks, as a quantised file has them.
     Blocks(BlockRows),
 }
@@ -107,7 +119,10 @@ impl Operand {
         of: Matrices,
     ) -> Result<Self> {
         let source = source.into();
-        // Without terms there is nothing to quantise.
+        // Without terms there is nothing to round or to quantise.
+        if let (Some(half), true, Source::Stored(x)) = (role.half(device), of.terms > 0, source) {
+            return Ok(Self::Halves(Halves::new(device, half, x, of.lines())?, of));
+        }
         let Some(format) = role.format(device).filter(|_| of.terms > 0) else {
             return Self::floats(source, of);
         };
@@ -161,7 +176,7 @@ impl Operand {
 
     fn of(&self) -> Matrices {
         match self {
-            Self::Floats(_, of) | Self::Quantised(_, of) => *of,
+            Self::Floats(_, of) | Self::Quantised(_, of) | Self::Halves(_, of) => *of,
             Self::Blocks(blocks) => Matrices::rows(1, blocks.sizes[0], blocks.sizes[1]),
         }
     }
@@ -245,8 +260,8 @@ impl End<'_> {
 /// N vectors.
 ///
 /// # Errors
-/// If the operands have other matrices or terms, or one is quantised and the other is not; those of
-/// [`FloatProduct::run`], [`integer_product`] and [`block_product`].
+/// If the operands have other matrices or terms, or one is stored otherwise than the other; those of [`FloatProduct::run`],
+/// [`integer_product`] and [`block_product`], and on a GPU without matrices of halves.
 pub fn multiply(device: &Device, [a, b]: [&Operand; 2], end: End<'_>, c: &Buffer) -> Result<()> {
     let [of_a, of_b] = [a.of(), b.of()];
     let (batch, k, accumulate) = (of_a.outer, of_a.terms, end.accumulate);
@@ -269,6 +284,20 @@ pub fn multiply(device: &Device, [a, b]: [&Operand; 2], end: End<'_>, c: &Buffer
             }
             .run(device)
         }
+        (Operand::Halves(a, _), Operand::Halves(b, _)) => HalfProduct {
+            operands: [a, b],
+            bias: end.bias,
+            epilogue: end.epilogue,
+            c,
+            shape: MatMul {
+                batch,
+                trans_a: of_a.transposed,
+                trans_b: !of_b.transposed,
+                accumulate,
+                ..MatMul::new(m, n, k)
+            },
+        }
+        .run(device),
         (Operand::Quantised(a, _), Operand::Quantised(b, _)) => {
             // The operand with more digits goes first.
             let transposed = b.of.n_digits.planes() > a.of.n_digits.planes();
@@ -290,7 +319,7 @@ pub fn multiply(device: &Device, [a, b]: [&Operand; 2], end: End<'_>, c: &Buffer
             block_product(device, a, b, end.bias, c, end.epilogue)
         }
         _ => {
-            let reason = "one operand is quantised and the other is not".to_owned();
+            let reason = "the operands are stored differently".to_owned();
             Err(KernelError::argument(NAME)(reason))
         }
     }
@@ -335,7 +364,7 @@ pub fn multiply_few(
             m,
         }
         .run(device, c),
-        Operand::Blocks(_) => {
+        Operand::Halves(..) | Operand::Blocks(_) => {
             let x = match prologue {
                 Some(prologue) => {
                     prologue.separately(device, x, &MatMul::new(m, of.vectors, of.terms))?
@@ -366,6 +395,8 @@ pub struct Incoming<'a> {
     pub values: &'a Buffer,
     reads_rows: bool,
     rows: OnceCell<Prepared>,
+    /// All of it in 16 bits, which rows and columns are read from.
+    halves: OnceCell<Halves>,
 }
 
 impl<'a> Incoming<'a> {
@@ -377,6 +408,7 @@ impl<'a> Incoming<'a> {
             values,
             reads_rows,
             rows: OnceCell::new(),
+            halves: OnceCell::new(),
         }
     }
 
@@ -386,10 +418,27 @@ impl<'a> Incoming<'a> {
     /// As [`Operand::new`].
     pub fn rows(&self, device: &Device, rows: usize, columns: usize) -> Result<Operand> {
         let of = Matrices::rows(1, rows, columns);
+        if let Some(halves) = self.halves(device, of)? {
+            return Ok(Operand::Halves(halves, of));
+        }
         match self.rows.get() {
             Some(prepared) => Ok(Operand::Quantised(prepared.clone(), of)),
             None => Operand::new(device, self.role, self.values, of),
         }
+    }
+
+    /// All of it in 16 bits, if products read that, in the lines of these matrices.
+    fn halves(&self, device: &Device, of: Matrices) -> Result<Option<Halves>> {
+        let Some(half) = self.role.half(device).filter(|_| of.terms > 0) else {
+            return Ok(None);
+        };
+        let [lines, columns] = of.lines();
+        if let Some(halves) = self.halves.get().filter(|one| one.is_of(half, columns)) {
+            return Ok(Some(halves.clone()));
+        }
+        let halves = Halves::new(device, half, self.values, [lines, columns])?;
+        let _ = self.halves.set(halves.clone());
+        Ok(Some(halves))
     }
 
     /// Its columns by shards, \[shards, rows of a shard, columns\]: of all, or of those that are all of a `window` of it.
@@ -405,6 +454,13 @@ impl<'a> Incoming<'a> {
     ) -> Result<GradientColumns<'w>> {
         let of = Matrices::shards(shards, columns);
         let values = window.unwrap_or(self.values);
+        if let (None, Some(halves)) = (window, self.halves(device, of)?) {
+            return Ok(GradientColumns {
+                operand: Operand::Halves(halves, of),
+                values,
+                rows: None,
+            });
+        }
         let reads_rows = self.reads_rows && window.is_none() && of.terms > 0;
         let Some(format) = self.role.format(device).filter(|_| reads_rows) else {
             return Ok(GradientColumns {
@@ -444,8 +500,10 @@ impl GradientColumns<'_> {
     pub fn beside(&self, device: &Device, saved: Source<'_>, columns: usize) -> Result<Operand> {
         let own = self.operand.of();
         let of = Matrices::shards([own.outer, own.terms], columns);
-        if let Operand::Floats(..) = self.operand {
-            return Operand::floats(saved, of);
+        match self.operand {
+            Operand::Floats(..) => return Operand::floats(saved, of),
+            Operand::Halves(..) => return Operand::new(device, Role::Saved, saved, of),
+            Operand::Quantised(..) | Operand::Blocks(_) => {}
         }
         let beside = match &self.rows {
             Some(rows) => Beside::Prepared(rows),

@@ -281,6 +281,7 @@ fn every_field(tuning: Tuning, kernels: KernelTuning) {
                 integers: _,
                 digits: _,
                 integer_tiles: _,
+                half_tiles: _,
             },
         attention:
             AttentionTuning {

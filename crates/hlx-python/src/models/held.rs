@@ -118,7 +118,7 @@ fn arithmetic_of(name: Option<&str>) -> PyResult<Option<Arithmetic>> {
 fn opened(device: &Device, folder: PathBuf, opening: Opening<'_>) -> anyhow::Result<Held> {
     let is_whole = opening.dtype.is_none_or(|dtype| dtype == DType::F32);
     if let Some(adapter) = opening.adapter.filter(|_| is_whole) {
-        let device = device.with_arithmetic(opening.arithmetic.unwrap_or_default());
+        let device = device.in_arithmetic(opening.arithmetic.unwrap_or_default())?;
         let (model, lora) = model_folder::open_adapted(&device, &folder, adapter)?;
         let source = ModelSource::at(&folder)?.with_model(Opened::Whole(Arc::new(model)))?;
         return Ok(Held::new(source, Some(folder), Some(lora)));

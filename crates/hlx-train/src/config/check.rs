@@ -1,6 +1,6 @@
 //! What a configuration's values may be.
 
-use hlx_core::Arithmetic;
+use hlx_core::{Arithmetic, Half};
 use hlx_nn::ClassifierKind;
 
 use super::fault::{Checked, at_least_one, fault, within};
@@ -89,9 +89,13 @@ impl Config {
             (false, true) => Some("model.kind resnet needs"),
             (false, false) => None,
         };
-        let of_integers =
-            (self.arithmetic == Arithmetic::Integer).then_some("arithmetic = \"integer\" needs");
-        match of_norms.or(of_integers) {
+        let of_arithmetic = match self.arithmetic {
+            Arithmetic::Portable => None,
+            Arithmetic::Integer => Some("arithmetic = \"integer\" needs"),
+            Arithmetic::Fast(Half::Bf16) => Some("arithmetic = \"fast\" needs"),
+            Arithmetic::Fast(Half::F16) => Some("arithmetic = \"fast_f16\" needs"),
+        };
+        match of_norms.or(of_arithmetic) {
             Some(who) if micro < shard => fault(
                 "train.micro_batch_size",
                 format!("{micro} is less than a shard of {shard}, which {who} whole"),

@@ -44,7 +44,7 @@ pub struct Config {
     /// Keys every random number of the run.
     #[serde(default, with = "seed")]
     pub seed: u64,
-    /// What products are computed in: portable or integer.
+    /// What products are computed in: portable, integer, fast (bf16) or fast_f16.
     #[serde(default, skip_serializing_if = "is_portable")]
     pub arithmetic: Arithmetic,
     /// The model.

@@ -88,7 +88,7 @@ impl Engine {
         checkpoint: Option<&Checkpoint>,
         group: &Group,
     ) -> Result<(Self, Progress)> {
-        let device = &device.with_arithmetic(config.arithmetic);
+        let device = &device.in_arithmetic(config.arithmetic)?;
         if let Some(checkpoint) = checkpoint {
             check_corpus(checkpoint, corpus.digest())?;
         }

@@ -73,7 +73,9 @@ pub fn experts_product(
     runs(device, weights).iter().try_for_each(|run| match x {
         Operand::Floats(x, _) => product.of_floats(device, x, run, bounds, y),
         Operand::Quantised(x, _) => product.of_quantised(device, x, run, bounds, y),
-        Operand::Blocks(_) => check_that!(NAME, false => "x is a weight in blocks"),
+        Operand::Halves(..) | Operand::Blocks(_) => {
+            check_that!(NAME, false => "x is stored otherwise than in floats or digits")
+        }
     })
 }
 

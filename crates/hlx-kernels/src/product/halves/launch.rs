@@ -1,0 +1,211 @@
+//! A product of rounded operands, on either kind of device.
+
+use hlx_core::{Binding, Buffer, DType, Device, Half, MatrixShape, Shader};
+
+use super::{Halves, UNIT};
+use crate::error::{check_dtype, check_indexable, check_sizes};
+use crate::kernel::Kernel;
+use crate::product::floats::{Epilogue, FloatProduct, widened};
+use crate::product::shape::MatMul;
+use crate::product::tiles::time_of_fullest;
+use crate::tuning::KernelTuning;
+use crate::{KernelError, Result, check_len};
+
+shader!(fast::{product_matrices_bf16 as bf16_shader, product_matrices_f16 as f16_shader});
+
+const NAME: &str = "half_product";
+
+/// How a workgroup's tile is cut among its subgroups, and the terms of a step.
+#[derive(Clone, Copy)]
+struct Tile {
+    /// Rows and columns of a workgroup.
+    size: [usize; 2],
+    /// Of a subgroup.
+    own: [usize; 2],
+    step: usize,
+}
+
+/// The tiles, the last for any device.
+const TILES: [Tile; 6] = [
+    Tile::new([128, 256], [64, 64], 32),
+    Tile::new([128, 128], [64, 32], 32),
+    Tile::new([128, 64], [32, 32], 32),
+    Tile::new([64, 128], [32, 64], 32),
+    Tile::new([64, 64], [32, 32], 32),
+    Tile::new([16, 64], [16, 32], 32),
+];
+
+impl Tile {
+    const fn new(size: [usize; 2], own: [usize; 2], step: usize) -> Self {
+        Self { size, own, step }
+    }
+
+    fn subgroups(&self) -> usize {
+        self.size[0] / self.own[0] * (self.size[1] / self.own[1])
+    }
+
+    /// Bytes of shared memory, with each operand's lines in the order that takes more.
+    fn shared_bytes(&self) -> usize {
+        let operand = |vectors: usize| {
+            let by_rows = vectors * (self.step / UNIT + 1);
+            by_rows.max(self.step * (vectors / UNIT + 1))
+        };
+        2 * 16 * (operand(self.size[0]) + operand(self.size[1]))
+    }
+
+    fn fits(&self, device: &Device, shape: MatrixShape) -> bool {
+        let threads = self.subgroups() * shape.subgroup as usize;
+        let info = device.info();
+        self.shared_bytes() <= info.shared_memory_bytes as usize
+            && threads <= info.max_workgroup_invocations as usize
+            && threads <= info.max_workgroup_size[0] as usize
+    }
+
+    /// The tile whose fullest processor ends first, by the device's tuning. No choice changes a bit.
+    fn choose(device: &Device, shape: MatrixShape, s: &MatMul) -> Self {
+        let last = TILES[TILES.len() - 1];
+        if s.m <= last.size[0] {
+            return last;
+        }
+        let processors = device.tuning().processors;
+        let rated = KernelTuning::of(device).products.half_tiles.iter();
+        let tiles = rated.filter_map(|rated| {
+            let mut tiles = TILES.into_iter();
+            let tile = tiles.find(|tile| tile.size == [rated.rows, rated.columns])?;
+            let time = time_of_fullest([s.batch, s.m, s.n], rated, processors);
+            tile.fits(device, shape).then_some((tile, time))
+        });
+        let best = tiles.min_by(|(_, x), (_, y)| x.total_cmp(y));
+        best.map_or(last, |(tile, _)| tile)
+    }
+
+    /// The shader's constants.
+    fn constants(self, shape: MatrixShape) -> impl Iterator<Item = (u32, u32)> {
+        let sizes = self.size.into_iter().chain(self.own).chain([self.step]);
+        let sizes = (10..).zip(sizes.map(|n| n as u32));
+        shape
+            .specialization(self.subgroups() as u32)
+            .into_iter()
+            .chain(sizes)
+    }
+}
+
+/// A product `C[i, m, n] = sum over k of A[i, m, k] B[i, k, n]` of rounded operands, and what follows.
+#[derive(Clone, Copy)]
+pub(crate) struct HalfProduct<'a> {
+    pub operands: [&'a Halves; 2],
+    /// `[N]`.
+    pub bias: Option<&'a Buffer>,
+    pub epilogue: Epilogue<'a>,
+    /// \[batch, M, N\]: overwritten, or with `shape.accumulate` added to.
+    pub c: &'a Buffer,
+    /// Matrices lie side by side.
+    pub shape: MatMul,
+}
+
+impl HalfProduct<'_> {
+    /// Computes it.
+    ///
+    /// # Errors
+    /// If a buffer has another type or length, an epilogue or a bias comes with `accumulate`, the device has no matrices of the
+    /// type, and if a launch fails.
+    pub fn run(&self, device: &Device) -> Result<()> {
+        let (s, [a, b]) = (&self.shape, self.operands);
+        check_that!(NAME, a.half == b.half => "a is of {}, b of {}", a.half.dtype(), b.half.dtype())?;
+        if device.is_cpu() {
+            let a = &widened(device, &a.values)?;
+            let product = FloatProduct {
+                bias: self.bias,
+                epilogue: self.epilogue,
+                ..FloatProduct::new([a, &b.values], self.c, *s)
+            };
+            return product.run(device);
+        }
+        self.check()?;
+        if s.batch * s.m * s.n == 0 {
+            return Ok(());
+        }
+        match self.epilogue {
+            Epilogue::None => self.launch(device, None, self.c),
+            Epilogue::Add(r) => {
+                check_len(NAME, "r", r, self.c.len())?;
+                self.launch(device, Some(r), self.c)
+            }
+            other => other.separately(device, self.c, false, |c| self.launch(device, None, c)),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let (s, [a, b]) = (&self.shape, self.operands);
+        let ends = self.bias.is_some() || !matches!(self.epilogue, Epilogue::None);
+        check_that!(NAME, !(s.accumulate && ends) =>
+            "a bias or an epilogue and accumulate exclude each other")?;
+        for sizes in [[s.m, s.k], [s.n, s.k], [s.m, s.n]] {
+            check_sizes(NAME, &[s.batch, sizes[0], sizes[1]])?;
+        }
+        for (name, operand, vectors, are_columns) in
+            [("a", a, s.m, s.trans_a), ("b", b, s.n, !s.trans_b)]
+        {
+            let [lines, columns] = match are_columns {
+                true => [s.k, vectors],
+                false => [vectors, s.k],
+            };
+            check_that!(NAME, operand.columns == columns =>
+                "{name} has lines of {}, expected {columns}", operand.columns)?;
+            check_dtype(NAME, name, &operand.values, operand.half.dtype())?;
+            check_len(NAME, name, &operand.values, [s.batch, lines, operand.line])?;
+            check_indexable(NAME, name, operand.values.len())?;
+        }
+        check_dtype(NAME, "c", self.c, DType::F32)?;
+        check_len(NAME, "c", self.c, [s.batch, s.m, s.n])?;
+        check_indexable(NAME, "c", self.c.len())?;
+        if let Some(bias) = self.bias {
+            check_dtype(NAME, "bias", bias, DType::F32)?;
+            check_len(NAME, "bias", bias, s.n)?;
+        }
+        Ok(())
+    }
+
+    fn launch(&self, device: &Device, extra: Option<&Buffer>, c: &Buffer) -> Result<()> {
+        let (s, [a, b]) = (self.shape, self.operands);
+        let Some(shape) = device.half_matrices(a.half) else {
+            let reason = format!("the device has no matrices of {}", a.half.dtype());
+            return Err(KernelError::argument(NAME)(reason));
+        };
+        let shader: &'static Shader = match a.half {
+            Half::Bf16 => &bf16_shader::SHADER,
+            Half::F16 => &f16_shader::SHADER,
+        };
+        let tile = Tile::choose(device, shape, &s);
+        let adds = match (s.accumulate, extra) {
+            (true, _) => 2_u32,
+            (false, Some(_)) => 1,
+            (false, None) => 0,
+        };
+        let whole_steps = s.k.is_multiple_of(tile.step);
+        let own: Vec<_> = tile.constants(shape).collect();
+        let kernel = Kernel::new(NAME, shader)
+            .constants(constants!(0: self.bias.is_some(), adds, s.n.is_multiple_of(4), s.trans_a))
+            .constants(constants!(8: !s.trans_b, whole_steps))
+            .constants(&own)
+            .reads([&a.values, &b.values])
+            .reads_if(self.bias)
+            .reads_if(extra)
+            .bind(match s.accumulate {
+                true => Binding::ReadWrite(c),
+                false => Binding::Write(c),
+            })
+            .flops((2 * s.batch as u64).saturating_mul((s.m * s.n * s.k) as u64));
+        let [a_line, b_line] = [a.line, b.line].map(|line| line / UNIT);
+        let lines = |transposed: bool, vectors: usize| if transposed { s.k } else { vectors };
+        let (a_matrix, b_matrix) = (
+            lines(s.trans_a, s.m) * a_line,
+            lines(!s.trans_b, s.n) * b_line,
+        );
+        let [rows, columns] = tile.size;
+        let groups = s.batch * s.m.div_ceil(rows) * s.n.div_ceil(columns);
+        let push = push!(bf16_shader =>
+            batch: s.batch, m: s.m, n: s.n, k: s.k, groups: s.batch, a_line, b_line, a_matrix, b_matrix);
+        kernel.launch_on_gpu(device, push, groups)
+    }
+}

@@ -1,0 +1,111 @@
+//! The `fast` arithmetic: products of operands rounded to 16 bits, with sums of f32.
+//!
+//! An operand's numbers are rounded to f16 or bf16, to nearest, ties to even ([`Halves::new`]), and lie as they did. A GPU sums
+//! along K by its cooperative matrices, one after another in every tile, so that a result depends on neither the tile nor the
+//! number of rows; how a matrix sums its own terms is the device's. The CPU device computes `portable`'s chains of the same
+//! rounded numbers: close to a GPU's, not equal. `C[m, n] = sum + bias[n]`, -0 to +0, and what an epilogue adds.
+
+mod launch;
+#[cfg(test)]
+mod tests;
+
+use hlx_core::{Buffer, DType, Device, Half};
+
+use crate::elementwise::copy_strided;
+use crate::error::{check_indexable, check_sizes};
+use crate::kernel::Kernel;
+use crate::layout::{Layout, Operand as View};
+use crate::product::floats::widened;
+use crate::{Result, check_len};
+
+pub(crate) use launch::HalfProduct;
+
+shader!(fast::{round as round_shader});
+
+const NAME: &str = "round_operand";
+/// Halves of a unit of 16 bytes, of which a GPU's lines have whole ones.
+const UNIT: usize = 8;
+/// Units of a workgroup of the shader that rounds.
+const GROUP: usize = 256;
+
+/// Numbers rounded to 16 bits, in lines: the rows of matrices as they lie in memory.
+#[derive(Clone, Debug)]
+pub struct Halves {
+    pub(super) values: Buffer,
+    pub(super) half: Half,
+    /// Numbers of a line, and halves from line to line.
+    pub(super) columns: usize,
+    pub(super) line: usize,
+}
+
+impl Halves {
+    /// Rounds `lines` times `columns` numbers of f32, f16 or bf16. Those of the type, in whole units of 16 bytes, are taken as
+    /// they lie.
+    ///
+    /// # Errors
+    /// For another type or length, for sizes that no memory holds, and if a launch fails.
+    pub fn new(
+        device: &Device,
+        half: Half,
+        x: &Buffer,
+        [lines, columns]: [usize; 2],
+    ) -> Result<Self> {
+        let line = match device.is_cpu() {
+            true => columns,
+            false => columns.next_multiple_of(UNIT),
+        };
+        check_sizes(NAME, &[lines, line])?;
+        check_len(NAME, "x", x, [lines, columns])?;
+        let dtype = half.dtype();
+        let of = |values| Self {
+            values,
+            half,
+            columns,
+            line,
+        };
+        if x.dtype() == dtype && line == columns {
+            return Ok(of(x.clone()));
+        }
+        let y = device.alloc_typed(dtype, lines * line)?;
+        if device.is_cpu() {
+            let layout = Layout::contiguous(&[lines * columns])?;
+            copy_strided(device, View::new(x, &layout), &y)?;
+        } else if !y.is_empty() {
+            round(
+                device,
+                half,
+                &widened(device, x)?,
+                &y,
+                [lines, columns, line],
+            )?;
+        }
+        Ok(of(y))
+    }
+
+    /// Whether these are of a type, and of lines of so many numbers.
+    pub(super) fn is_of(&self, half: Half, columns: usize) -> bool {
+        (self.half, self.columns) == (half, columns)
+    }
+}
+
+fn round(
+    device: &Device,
+    half: Half,
+    x: &Buffer,
+    y: &Buffer,
+    [lines, columns, line]: [usize; 3],
+) -> Result<()> {
+    check_indexable(NAME, "x", lines * line)?;
+    let dtype: DType = half.dtype();
+    let (vectors, whole) = (columns.is_multiple_of(4), line == columns);
+    let (units, per_line) = (lines * line / UNIT, line / UNIT);
+    Kernel::new(NAME, &round_shader::SHADER)
+        .constants(constants!(0: dtype.id(), vectors, whole))
+        .reads([x])
+        .writes([y])
+        .launch_on_gpu(
+            device,
+            push!(round_shader => units, per_line, columns),
+            units.div_ceil(GROUP),
+        )
+}
