@@ -288,6 +288,50 @@ def test_a_model_moves(vulkan: hlx.device) -> None:
     assert model.cpu().device.type == "cpu"
 
 
+def test_every_kind_of_adapter_is_trained_written_and_read(device: hlx.device, tmp_path: Path) -> None:
+    """DoRA, rsLoRA, patterns of ranks and alphas, and modules that are trained as a whole."""
+    model = model_of(device=device).eval()
+    model.save(tmp_path / "base")
+    ids = ids_on(device)
+    before = model(ids).detach().digest()
+    model.add_adapter(
+        4,
+        8.0,
+        ["q_proj", "v_proj"],
+        rslora=True,
+        dora=True,
+        rank_pattern={"v_proj": 2, r"layers\.[01]\..*": 3},
+        alpha_pattern={"q_proj": 5},
+        modules_to_save=["norm"],
+        seed=1,
+    )
+    assert model(ids).detach().digest() == before
+    shapes = {
+        name.split("self_attn.")[1]: list(one.shape) for name, one in model.named_parameters() if "lora_A" in name
+    }
+    assert shapes == {"q_proj.lora_A.weight": [3, 32], "v_proj.lora_A.weight": [2, 32]}
+    trained = {name.rsplit(".", 1)[0] for name, one in model.named_parameters() if one.requires_grad}
+    assert {"model.norm", "model.layers.0.input_layernorm"} < trained
+    assert "model.embed_tokens" not in trained and "model.layers.0.mlp.up_proj" not in trained
+    optimizer = hlx.optim.AdamW(model.parameters(), lr=0.05)
+    losses = []
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss = loss_of(model, ids)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    adapted = model(ids).detach()
+    model.save_adapter(tmp_path / "adapter")
+    read = hlx.load_model(tmp_path / "base", device, adapter=tmp_path / "adapter")
+    assert read(ids).detach().digest() == adapted.digest()
+    wanted = {name for name, one in model.named_parameters() if one.requires_grad}
+    assert {name for name, one in read.named_parameters() if one.requires_grad} == wanted
+    model.merge_adapter()
+    assert hlx.allclose(model(ids).detach(), adapted, rtol=1e-4, atol=1e-5)
+
+
 def test_adapters_change_nothing_before_they_are_trained(device: hlx.device, tmp_path: Path) -> None:
     """Then they alone are trained; merged, written and read back they compute the same."""
     model = model_of(device=device).eval()
@@ -493,6 +537,10 @@ REFUSED: list[tuple[Refused, type[Exception], str]] = [
     (lambda m, t: m.add_adapter(targets="nothing"), hlx.errors.ValueError, "nothing"),
     (lambda m, t: m.add_adapter(0), hlx.errors.ValueError, "rank is 0"),
     (lambda m, t: m.add_adapter(alpha=float("nan")), hlx.errors.ValueError, "alpha is nan"),
+    (lambda m, t: m.add_adapter(rank_pattern={"k_proj": 2}), hlx.errors.ValueError, "`k_proj` names no layer with"),
+    (lambda m, t: m.add_adapter(alpha_pattern={"q(": 2}), hlx.errors.ValueError, "`q\\(` is no regular expression"),
+    (lambda m, t: m.add_adapter(rank_pattern={"q_proj": 0}), hlx.errors.ValueError, "rank_pattern: q_proj is 0"),
+    (lambda m, t: m.add_adapter(modules_to_save="score"), hlx.errors.ValueError, "names score, which the model does"),
     (lambda m, t: m.merge_adapter(), hlx.errors.ValueError, "the model has no adapters"),
     (lambda m, t: m.save_adapter(t), hlx.errors.ValueError, "the model has no adapters"),
     (lambda m, t: m.save(t / "x", format="y"), hlx.errors.ValueError, "expected hugging_face or hlx"),

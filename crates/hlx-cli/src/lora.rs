@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         (own, stated_companions(&read[0])?)
     } else {
         let own = [
-            (PEFT_FILE, weights.lora_to_safetensors(family)?),
+            (PEFT_FILE, weights.lora_to_safetensors(&config, family)?),
             (
                 PEFT_CONFIG_FILE,
                 peft_config(&config, weights, family)?.into_bytes(),

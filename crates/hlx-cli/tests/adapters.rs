@@ -28,7 +28,7 @@ fn arguments(line: &str) -> Vec<&str> {
 /// it is merged into (`merged`).
 fn adapted(name: &str, config: &str, targets: &str) -> Scratch {
     let place = Scratch::exported(name, config);
-    let lora = format!("lora={{rank = 2, alpha = 3.0, targets = [{targets}]}}");
+    let lora = format!("lora={{rank = 2, alpha = 3.0, targets = {targets}}}");
     let train = ["train", "config.toml", "--out", "tuned"];
     let sets = ["--set", "train.init_from=hub", "--set", &lora];
     place.succeeds(&[&train[..], &sets].concat());
@@ -93,7 +93,31 @@ fn check(place: &Scratch) {
 
 #[test]
 fn an_adapter_has_the_bits_of_the_run_that_trained_it() {
-    check(&adapted("adapter", SMALL_MODEL, "\"*.self_attn.*\""));
+    check(&adapted("adapter", SMALL_MODEL, "[\"*.self_attn.*\"]"));
+}
+
+/// Weight-decomposed and rank-stabilised, with patterns of ranks and alphas, beside modules that are trained as a whole.
+#[test]
+fn an_adapter_of_every_kind_has_the_bits_of_the_run_that_trained_it() {
+    let keys = "[\"*.self_attn.*\"], dora = true, rslora = true, rank_pattern = {q_proj = 3, \"layers.0.*.q_proj\" = 1}, \
+                alpha_pattern = {o_proj = 5.5}, modules_to_save = [\"*norm\", \"model.embed_tokens\"]";
+    let place = adapted("adapter-every-kind", SMALL_MODEL, keys);
+    check(&place);
+    let verified = place.succeeds(&["verify", "tuned"]);
+    assert!(verified.contains("equal"), "{verified}");
+    // Two passes of half a batch have the bits of one.
+    let lora = format!("lora={{rank = 2, alpha = 3.0, targets = {keys}}}");
+    let sets = ["train.init_from=hub", "train.micro_batch_size=1", &lora];
+    let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();
+    place.succeeds(&[&["train", "config.toml", "--out", "halves"], &sets[..]].concat());
+    let digests = |run: &str| {
+        let folder = place.join(run).join("checkpoints");
+        let mut found: Vec<_> = fs::read_dir(folder).expect("there").flatten().collect();
+        found.sort_by_key(fs::DirEntry::path);
+        let newest = found.last().expect("a checkpoint").path();
+        fs::read(newest.join("model.safetensors")).expect("there")
+    };
+    assert_eq!(digests("halves"), digests("tuned"));
 }
 
 /// GPT-2's file has one adapter for queries, keys and values.
@@ -101,13 +125,13 @@ fn an_adapter_has_the_bits_of_the_run_that_trained_it() {
 fn an_adapter_of_joined_layers_has_the_bits_of_the_run_that_trained_it() {
     let config = SMALL_MODEL.replace("qwen3", "gpt2");
     let config = config.replace("n_kv_heads = 2", "n_kv_heads = 4");
-    check(&adapted("adapter-gpt2", &config, "\"*_proj\""));
+    check(&adapted("adapter-gpt2", &config, "[\"*_proj\"]"));
 }
 
 /// On every device, through the cache; and the program takes the option.
 #[test]
 fn a_conversation_with_an_adapter_is_that_of_the_run() {
-    let place = adapted("adapter-chat", SMALL_MODEL, "\"*.self_attn.*\"");
+    let place = adapted("adapter-chat", SMALL_MODEL, "[\"*.self_attn.*\"]");
     let template = "{% for m in messages %}{{ m.content }} {% endfor %}";
     for folder in ["hub", "tuned"] {
         place.write(&format!("{folder}/chat_template.jinja"), template);
@@ -140,7 +164,7 @@ fn a_conversation_with_an_adapter_is_that_of_the_run() {
 
 #[test]
 fn an_adapter_that_does_not_fit_is_refused_in_one_line() {
-    let place = adapted("adapter-refused", SMALL_MODEL, "\"*.self_attn.*\"");
+    let place = adapted("adapter-refused", SMALL_MODEL, "[\"*.self_attn.*\"]");
     let verbs = [
         "logits hub --ids ids.npy --out l.npy",
         "logits hub --ids ids.npy --out l.npy --targets ids.npy --gradients g.safetensors",
@@ -193,7 +217,7 @@ fn an_adapter_that_does_not_fit_is_refused_in_one_line() {
 /// A base of another width is refused by the first tensor that does not fit.
 #[test]
 fn an_adapter_of_another_model_is_refused() {
-    let place = adapted("adapter-other", SMALL_MODEL, "\"*.self_attn.*\"");
+    let place = adapted("adapter-other", SMALL_MODEL, "[\"*.self_attn.*\"]");
     let config = SMALL_MODEL.replace("width = 16", "width = 24");
     place.write("wide.toml", &config);
     place.succeeds(&arguments("train wide.toml --out wide-run"));

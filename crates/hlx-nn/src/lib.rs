@@ -57,7 +57,7 @@ pub use files::{
     hugging_face_notes, hugging_face_tensors, import_hugging_face, import_hugging_face_as,
     import_in_blocks, import_tensors, is_exported_config, is_hugging_face_folder,
     is_own_peft_config, load_language_model, load_language_model_as, load_model, model_files,
-    parse_hugging_face_config, peft_adapts_output, peft_config, read_hugging_face_config,
+    parse_hugging_face_config, peft_config, peft_unties_output, read_hugging_face_config,
     read_language_model_config, read_peft_config, save_model,
 };
 pub use gradient_tree::{GradientTree, MicroBatch, MicroBatchPlan};
@@ -67,7 +67,7 @@ pub use layers::{
     AdaptiveAvgPool2d, AvgPool2d, BatchNorm, BatchNorm1d, BatchNorm2d, BatchNormConfig, Conv1d,
     Conv2d, ConvTranspose2d, Dropout, ELU, Embedding, Flatten, GRU, GroupNorm, Hardswish, Identity,
     LSTM, LayerNorm, LeakyReLU, Linear, LogSoftmax, LoraConfig, LowRank, MLP, MaxPool2d, Mish,
-    RMSNorm, RecurrentConfig, Sequential, Softmax,
+    NamePatterns, RMSNorm, RecurrentConfig, Sequential, Softmax,
 };
 pub use mode::{InputObserver, Mode};
 pub use model::Model;

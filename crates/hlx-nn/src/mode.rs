@@ -2,6 +2,7 @@
 //! inputs of its layers.
 
 mod dropout_counter;
+mod held_norms;
 mod observer;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use hlx_core::{Buffer, Device};
 
 use crate::{DeferredNorms, Result};
 use dropout_counter::DropoutCounter;
+pub(crate) use held_norms::HeldNorms;
 pub use observer::InputObserver;
 
 /// Whether a forward pass trains or evaluates, and in training the counter of the dropouts and the
@@ -26,6 +28,8 @@ pub struct Mode {
     /// Where the running values of batch norms follow after the pass.
     deferred: Option<Arc<DeferredNorms>>,
     observer: Option<Arc<dyn InputObserver>>,
+    /// The norms of a cache's passes.
+    norms: Option<HeldNorms>,
 }
 
 /// The numbers of a training pass.
@@ -51,7 +55,21 @@ impl Mode {
             recompute: None,
             deferred: None,
             observer: None,
+            norms: None,
         }
+    }
+
+    /// Evaluation whose passes share the norms of weight-decomposed adapters: the weights are the same in all of them.
+    pub(crate) fn eval_with(norms: HeldNorms) -> Self {
+        Self {
+            norms: Some(norms),
+            ..Self::eval()
+        }
+    }
+
+    /// The norms that passes share.
+    pub(crate) fn norms(&self) -> Option<&HeldNorms> {
+        self.norms.as_ref()
     }
 
     /// Training, as after `model.train()`: dropouts draw their masks from the seed and a counter. The pass holds

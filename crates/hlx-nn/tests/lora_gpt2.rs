@@ -81,17 +81,17 @@ fn an_adapter_of_peft_computes_what_peft_computes() -> Result<()> {
         })?;
         let weights = adapted.weights();
         weights.load_base_safetensors(&base.weights().to_safetensors()?)?;
-        weights.load_lora(&file_of("adapter."), FAMILY)?;
+        weights.load_lora(&file_of("adapter."), &lora, FAMILY)?;
         let found = logits(&adapted)?;
         assert_close("logits", &found, &fixture("logits"));
 
         // What is written has other factors, with the same products, and computes the same.
-        let written = weights.lora_to_safetensors(FAMILY)?;
+        let written = weights.lora_to_safetensors(&lora, FAMILY)?;
         for adapter in factors(weights, "") {
             device.fill(&adapter.tensor()?.detach().buffer()?, 0)?;
         }
         assert_close("plain", &logits(&adapted)?, &fixture("plain"));
-        weights.load_lora(&written, FAMILY)?;
+        weights.load_lora(&written, &lora, FAMILY)?;
         assert_eq!(logits(&adapted)?, found);
 
         weights.merge_lora(&lora)?;
@@ -135,6 +135,7 @@ fn gpt2(device: &Device, targets: &[&str]) -> Result<(Model<CausalLm>, LoraConfi
         rank: 2,
         alpha: 3.0,
         targets: targets.iter().map(|&target| target.to_owned()).collect(),
+        ..LoraConfig::default()
     };
     let model = Model::new(device, 5, |b| {
         b.with_lora(lora.clone());
@@ -161,7 +162,7 @@ fn adapters_of_one_module_are_joined_and_taken_apart() -> Result<()> {
         (&["*.k_proj"], 1),
     ] {
         let (model, lora) = gpt2(&device, targets)?;
-        let bytes = model.weights().lora_to_safetensors(FAMILY)?;
+        let bytes = model.weights().lora_to_safetensors(&lora, FAMILY)?;
         let file = SafeTensors::deserialize(&bytes).expect("reads");
         let (a_shape, a) = values(&file, &format!("{MODULE}.lora_A.weight"));
         let (b_shape, b) = values(&file, &format!("{MODULE}.lora_B.weight"));
@@ -214,7 +215,7 @@ fn adapters_of_one_module_are_joined_and_taken_apart() -> Result<()> {
             device.fill(&adapter.tensor()?.detach().buffer()?, 0)?;
         }
         assert_ne!(model.weights().digest()?, digest);
-        model.weights().load_lora(&bytes, FAMILY)?;
+        model.weights().load_lora(&bytes, &lora, FAMILY)?;
         assert_eq!(model.weights().digest()?, digest);
     }
     Ok(())
@@ -223,12 +224,12 @@ fn adapters_of_one_module_are_joined_and_taken_apart() -> Result<()> {
 #[test]
 fn an_adapter_that_the_layers_cannot_express_is_refused() -> Result<()> {
     let device = hlx_core::testing::cpu()?;
-    let (all, _) = gpt2(&device, &["*_proj"])?;
-    let bytes = all.weights().lora_to_safetensors(FAMILY)?;
+    let (all, lora) = gpt2(&device, &["*_proj"])?;
+    let bytes = all.weights().lora_to_safetensors(&lora, FAMILY)?;
     let refused = |targets: &[&str], bytes: &[u8]| -> Result<String> {
-        let (model, _) = gpt2(&device, targets)?;
+        let (model, lora) = gpt2(&device, targets)?;
         let digest = model.weights().digest()?;
-        let error = model.weights().load_lora(bytes, FAMILY);
+        let error = model.weights().load_lora(bytes, &lora, FAMILY);
         assert_eq!(model.weights().digest()?, digest, "nothing is written");
         Ok(error.expect_err("refused").to_string())
     };
@@ -282,8 +283,18 @@ fn keys_that_change_an_adapters_result_are_refused_by_name() -> Result<()> {
     for (key, value, expected) in [
         (
             "use_dora",
-            true.into(),
-            "`use_dora` is true, which is not known here",
+            "yes".into(),
+            "`use_dora` is \"yes\", expected true or false",
+        ),
+        (
+            "modules_to_save",
+            serde_json::json!(["wpe", "score"]),
+            "`modules_to_save` names score, which the model does not have",
+        ),
+        (
+            "modules_to_save",
+            "wpe".into(),
+            "`modules_to_save` is \"wpe\", expected a list of names",
         ),
         (
             "bias",
@@ -300,8 +311,19 @@ fn keys_that_change_an_adapters_result_are_refused_by_name() -> Result<()> {
         ("peft_type", "IA3".into(), "`peft_type` is not LORA"),
         (
             "rank_pattern",
-            serde_json::json!({"c_attn": 2}),
-            "`rank_pattern` is {\"c_attn\":2}, which is not known here",
+            serde_json::json!({"c_attn": 2.5}),
+            "`rank_pattern`: transformer.h.0.attn.c_attn has rank 2.5, expected a whole number of at least 1",
+        ),
+        (
+            "rank_pattern",
+            serde_json::json!(["c_attn"]),
+            "`rank_pattern` is [\"c_attn\"], expected an object",
+        ),
+        (
+            "alpha_pattern",
+            serde_json::json!({"c_(attn": 2}),
+            "`alpha_pattern`: `c_(attn` is no regular expression: Parsing error at position 7: \
+             Opening parenthesis without closing parenthesis",
         ),
         (
             "target_modules",
@@ -310,8 +332,14 @@ fn keys_that_change_an_adapters_result_are_refused_by_name() -> Result<()> {
         ),
         (
             "target_modules",
-            "all-linear".into(),
-            "`target_modules` is \"all-linear\", expected a list of names",
+            "attn".into(),
+            "`target_modules` and the keys beside it leave no module of the model",
+        ),
+        (
+            "target_modules",
+            "attn(".into(),
+            "`target_modules`: `attn(` is no regular expression: Parsing error at position 5: \
+             Opening parenthesis without closing parenthesis",
         ),
     ] {
         let error = read(key, value).expect_err(key).to_string();

@@ -45,6 +45,7 @@ fn pefts_adapter_computes_what_peft_computes() -> Result<()> {
             rank: 2,
             alpha: 5.0,
             targets: vec!["fc1".to_owned(), "fc2".to_owned()],
+            ..LoraConfig::default()
         };
         let net = Model::new(device, 0, |b: &mut ParameterBuilder| {
             b.with_lora(config.clone());
@@ -61,8 +62,8 @@ fn pefts_adapter_computes_what_peft_computes() -> Result<()> {
         for name in base {
             device.upload(&values(name)?.buffer()?, &fixture(&format!("base.{name}")))?;
         }
-        weights.load_lora(ADAPTER, None)?;
-        weights.freeze_all_but_lora()?;
+        weights.load_lora(ADAPTER, &config, None)?;
+        weights.freeze_all_but_lora(&config)?;
         let x = Tensor::from_slice(device, &fixture("x"), &[4, 5])?;
         let y = net.forward(&x, &Mode::eval())?;
         assert_close("y", &y.to_vec::<f32>()?, &fixture("y"));
@@ -80,7 +81,7 @@ fn pefts_adapter_computes_what_peft_computes() -> Result<()> {
             let name = format!("gradient.{}", parameter.name());
             assert_close(&name, &gradient, &fixture(&name));
         }
-        let file = weights.lora_to_safetensors(None)?;
+        let file = weights.lora_to_safetensors(&config, None)?;
         let (ours, pefts) = (
             SafeTensors::deserialize(&file),
             SafeTensors::deserialize(ADAPTER),

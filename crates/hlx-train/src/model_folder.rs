@@ -16,7 +16,7 @@ use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
     CausalInput, CausalLm, CausalModel, InferenceModel, LoraConfig, Mode, Model, ParameterBuilder,
     has_blocks, hugging_face_dtype, hugging_face_tensors, import_in_blocks, is_hugging_face_folder,
-    load_language_model, load_language_model_as, peft_adapts_output, read_peft_config,
+    load_language_model, load_language_model_as, peft_unties_output, read_peft_config,
 };
 
 pub use self::gguf::{export_as_stored, export_gguf, import_blocks, import_gguf};
@@ -157,10 +157,10 @@ pub fn open_adapted(
         folder.display()
     );
     let (numbers, tensors) = adapter::read(adapter)?;
-    if config.tied_output && peft_adapts_output(&numbers) {
+    let named = || adapter.display().to_string();
+    if peft_unties_output(&numbers, &tensors, &config).with_context(named)? {
         base = adapter::untied(&base, &mut config)?;
     }
-    let named = || adapter.display().to_string();
     let lora = read_peft_config(&numbers, &config).with_context(named)?;
     let model = Model::zeroed(device, |b| {
         b.with_lora(lora.clone());
@@ -168,7 +168,7 @@ pub fn open_adapted(
     })?;
     let weights = model.weights();
     weights.load_base_safetensors(&base.weights().to_safetensors()?)?;
-    let loaded = weights.load_lora(&tensors, config.family());
+    let loaded = weights.load_lora(&tensors, &lora, config.family());
     loaded.with_context(named)?;
     Ok((model, lora))
 }

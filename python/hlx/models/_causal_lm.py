@@ -296,18 +296,52 @@ class CausalLM(Module):
         return self._native.end_tokens
 
     def add_adapter(
-        self, rank: int = 8, alpha: float = 16.0, targets: str | Sequence[str] = ("q_proj", "v_proj"), *, seed: int = 0
+        self,
+        rank: int = 8,
+        alpha: float = 16.0,
+        targets: str | Sequence[str] = ("q_proj", "v_proj"),
+        *,
+        rslora: bool = False,
+        dora: bool = False,
+        rank_pattern: Mapping[str, int] | None = None,
+        alpha_pattern: Mapping[str, float] | None = None,
+        modules_to_save: str | Sequence[str] = (),
+        seed: int = 0,
     ) -> Self:
         """Adds low-rank adapters (LoRA) to the linear layers that are named, and freezes all other parameters.
 
         Targets are names as the library PEFT has them for the model's family (`c_attn` of GPT-2, `q_proj` of Llama),
         or patterns of HLX's names (`*.attention.qkv`). A layer then computes `x W^T + alpha / rank * (x A^T) B^T`; B
-        begins with zeros. Make the optimizer afterwards. Raises ValueError for a target that names no layer.
+        begins with zeros. Make the optimizer afterwards. With
+
+        - `rslora` alpha is over the root of the rank;
+        - `dora` each row of such a layer's weight has a magnitude of its own, which is trained too;
+        - `rank_pattern` and `alpha_pattern` the layers whose HLX names a regular expression describes, as a whole or
+          from a dot on, have other numbers: the first expression that describes one counts;
+        - `modules_to_save` whole modules are trained beside the adapters, named as targets are: embeddings, norms, the
+          output. They have no adapter.
+
+        Raises ValueError for a target, a module or an expression that names no layer.
         """
-        named = [targets] if isinstance(targets, str) else list(targets)
-        if not math.isfinite(alpha):
-            raise errors.ValueError(f"add_adapter: alpha is {alpha}, expected a finite number")
-        self._native.add_adapter(whole("add_adapter", "rank", rank, 1, 1 << 16), float(alpha), named, _seed(seed))
+        numbers = {"alpha": alpha, **{f"alpha_pattern: {key}": value for key, value in (alpha_pattern or {}).items()}}
+        for name, number in numbers.items():
+            if not math.isfinite(number):
+                raise errors.ValueError(f"add_adapter: {name} is {number}, expected a finite number")
+        ranks = {
+            key: whole("add_adapter", f"rank_pattern: {key}", value, 1, 1 << 16)
+            for key, value in (rank_pattern or {}).items()
+        }
+        config = {
+            "rank": whole("add_adapter", "rank", rank, 1, 1 << 16),
+            "alpha": float(alpha),
+            "targets": [targets] if isinstance(targets, str) else list(targets),
+            "rslora": bool(rslora),
+            "dora": bool(dora),
+            "rank_pattern": ranks,
+            "alpha_pattern": {key: float(value) for key, value in (alpha_pattern or {}).items()},
+            "modules_to_save": [modules_to_save] if isinstance(modules_to_save, str) else list(modules_to_save),
+        }
+        self._native.add_adapter(json.dumps(config), _seed(seed))
         self._bind()
         return self
 
@@ -319,7 +353,7 @@ class CausalLM(Module):
 
     @property
     def adapter_config(self) -> dict[str, Any] | None:
-        """The adapters' `rank`, `alpha` and `targets`; None without adapters."""
+        """The adapters' `rank`, `alpha` and `targets`, and what else was given of them; None without adapters."""
         text = self._native.adapter_config
         return None if text is None else json.loads(text)
 
@@ -445,12 +479,8 @@ def load_model(
     """
     place = _hlx.get_default_device() if device is None else device
     native = _hlx.LanguageModel.open(folder, place, dtype, arithmetic, adapter, average)
-    model = CausalLM._of(native).eval()
-    if adapter is not None:
-        # As `add_adapter`: what is trained from here on is the adapter.
-        for name, parameter in model.named_parameters():
-            parameter.requires_grad_(".lora_" in name)
-    return model
+    # With an adapter, as by `add_adapter`, what is trained from here on is the adapter.
+    return CausalLM._of(native).eval()
 
 
 def preset(name: str, **changes: Any) -> dict[str, Any]:

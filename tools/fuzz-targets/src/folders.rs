@@ -49,7 +49,7 @@ pub fn written_adapter() -> [Vec<u8>; 2] {
     let model = Model::new(cpu(), 1, declare).expect("a model");
     let weights: &Weights = model.weights();
     let numbers = peft_config(&lora(), weights, sizes.family()).expect("JSON");
-    let tensors = weights.lora_to_safetensors(sizes.family());
+    let tensors = weights.lora_to_safetensors(&lora(), sizes.family());
     [numbers.into_bytes(), tensors.expect("safetensors")]
 }
 

@@ -24,6 +24,7 @@ pub fn lora() -> LoraConfig {
         rank: 2,
         alpha: 4.0,
         targets: vec!["*.q_proj".to_owned(), "*.k_proj".to_owned()],
+        ..LoraConfig::default()
     }
 }
 
@@ -144,7 +145,7 @@ pub fn adapters(data: &[u8]) {
             CausalLm::new(b, &sizes)
         });
         let model = model.expect("a model");
-        let _ = model.weights().load_lora(data, sizes.family());
+        let _ = model.weights().load_lora(data, &lora(), sizes.family());
         let _ = read_peft_config(data, &sizes);
     }
     if let Ok(read) = hlx_train::config::lora_from_bytes(data) {

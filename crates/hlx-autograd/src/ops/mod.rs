@@ -26,6 +26,7 @@ mod join;
 mod linear;
 mod linears;
 mod loss;
+mod magnitude;
 mod matmul;
 mod movement;
 mod mse;

@@ -22,6 +22,7 @@ pub fn refused() -> Vec<Row> {
         [[3, 4], [5, 4], [3, 5]] (x[0]).linear_add(&x[1], None, &x[2]);
         [[2, 3, 6], [6, 2], [6]] (x[0]).gru_scan(recurrence(&x[1], &x[2]), None);
         [[2, 3, 8], [8, 2], [8]] (x[0]).lstm_scan(recurrence(&x[1], &x[2]), None);
+        [[3, 4], [4], [4]] (x[0]).with_magnitudes(&x[1], &x[2]);
         [[3, 4], [3, 4]] (x[0]).mse_scaled(&x[1], &ones(&x[0], &[1]));
         [[2, 2, 4], [2]] (x[0]).rope(&ids(&x[0], &[0, 5], &[2]), &x[1], 1.0);
         [[3, 4]] (x[0]).to_experts(&choices(&x[0])?);

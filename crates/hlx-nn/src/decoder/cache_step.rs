@@ -11,6 +11,7 @@ use hlx_kernels::{KernelError, Operand};
 use super::pool::{PagePool, refused};
 use crate::Result;
 use crate::error::NnError;
+use crate::mode::HeldNorms;
 
 /// One pass that appends to a cache.
 #[derive(Debug)]
@@ -55,6 +56,11 @@ impl<'a> CacheStep<'a> {
             groups,
             pool,
         }
+    }
+
+    /// The norms of weight-decomposed adapters that all passes of the cache share.
+    pub(crate) fn norms(&self) -> &HeldNorms {
+        self.pool.norms()
     }
 
     /// Takes the heads of the new queries, \[B, T, H, D\], keys and values, \[B, T, G, D\], through their

@@ -3,6 +3,7 @@
 use hlx_core::{Buffer, Device};
 use hlx_kernels::attention::{CachedHeads, PAGE};
 
+use crate::mode::HeldNorms;
 use crate::{NnError, Result};
 
 /// Pages of 32 positions for the keys and values of all layers of a model. Made by
@@ -12,6 +13,7 @@ pub struct PagePool {
     pub(crate) device: Device,
     pub(crate) layers: Vec<CachedHeads>,
     n_pages: usize,
+    norms: HeldNorms,
 }
 
 impl PagePool {
@@ -30,7 +32,13 @@ impl PagePool {
             device: device.clone(),
             layers: (0..n_layers).map(layer).collect::<Result<_, _>>()?,
             n_pages,
+            norms: HeldNorms::default(),
         })
+    }
+
+    /// The norms of weight-decomposed adapters, of the weights that the keys and values are of.
+    pub(crate) fn norms(&self) -> &HeldNorms {
+        &self.norms
     }
 
     /// The number of pages.
@@ -53,6 +61,7 @@ impl PagePool {
             device: self.device.clone(),
             layers: layers.collect::<Result<_, _>>()?,
             n_pages: pages.len(),
+            norms: self.norms.clone(),
         })
     }
 

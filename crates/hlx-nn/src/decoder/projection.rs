@@ -47,6 +47,6 @@ pub(super) fn project_back(
         Some(residual) if linear.lora.is_some() && layout == ParameterLayout::Apart => {
             Ok(residual.add(&linear.forward(x, mode)?)?)
         }
-        Some(residual) => linear.forward_add(x, residual),
+        Some(residual) => linear.forward_add(x, residual, mode),
     }
 }

@@ -17,6 +17,6 @@ pub use language_model::{
 };
 pub use model_file::{CONFIG_FILE, MODEL_FILE, ModelConfig, load_model, model_files, save_model};
 pub use peft::{
-    PEFT_CONFIG_FILE, PEFT_FILE, is_own_peft_config, peft_adapts_output, peft_config,
+    PEFT_CONFIG_FILE, PEFT_FILE, is_own_peft_config, peft_config, peft_unties_output,
     read_peft_config,
 };

@@ -43,16 +43,11 @@ impl Linear {
     ///
     /// # Errors
     /// An unfitting shape.
-    pub fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
+    pub fn forward_add(&self, x: &Tensor, residual: &Tensor, mode: &Mode) -> Result<Tensor> {
         let (weight, bias) = self.tensors()?;
-        self.adapted(x, x.linear_add(&weight, bias.as_ref(), residual)?)
-    }
-
-    /// Adds what the adapter makes of x, if there is one.
-    fn adapted(&self, x: &Tensor, y: Tensor) -> Result<Tensor> {
         match &self.lora {
-            Some(lora) => lora.add_to(x, &y),
-            None => Ok(y),
+            Some(lora) => lora.apply(x, (&weight, bias.as_ref()), Some(residual), mode),
+            None => Ok(x.linear_add(&weight, bias.as_ref(), residual)?),
         }
     }
 
@@ -64,8 +59,11 @@ impl Linear {
 
 impl Module for Linear {
     /// \[.., in\] to \[.., out\].
-    fn forward(&self, x: &Tensor, _mode: &Mode) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, mode: &Mode) -> Result<Tensor> {
         let (weight, bias) = self.tensors()?;
-        self.adapted(x, x.linear(&weight, bias.as_ref())?)
+        match &self.lora {
+            Some(lora) => lora.apply(x, (&weight, bias.as_ref()), None, mode),
+            None => Ok(x.linear(&weight, bias.as_ref())?),
+        }
     }
 }

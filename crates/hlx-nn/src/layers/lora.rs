@@ -2,72 +2,32 @@
 //!
 //! A [`ParameterBuilder`](crate::ParameterBuilder) that is given a [`LoraConfig`] declares, for every
 //! [`Linear`](crate::Linear) layer that it names, two more parameters: `lora_A.weight` \[rank, in\] and
-//! `lora_B.weight` \[out, rank\]. The layer computes `x Wᵀ + bias + (alpha / rank) (x Aᵀ) Bᵀ`. `A` begins as
-//! PyTorch's linear layers do and `B` with zeros, so that an adapter changes nothing before it is trained.
-//! [`Weights::freeze_all_but_lora`] freezes the rest.
+//! `lora_B.weight` \[out, rank\]. The layer computes `x Wᵀ + bias + scale (x Aᵀ) Bᵀ`, where the scale is alpha over the
+//! rank or over its root. `A` begins as PyTorch's linear layers do and `B` with zeros, so that an adapter changes
+//! nothing before it is trained. [`Weights::freeze_all_but_lora`](crate::Weights::freeze_all_but_lora) freezes the rest.
+//!
+//! A weight-decomposed adapter (Liu and others 2024, DoRA) has a third parameter, `lora_magnitude_vector` \[out\]. With
+//! `n` the norms of the rows of `W + scale B A`, which no gradient passes, the layer computes
+//! `(x Wᵀ + scale (x Aᵀ) Bᵀ) · (magnitude / n) + bias`. The magnitudes begin as the norms of the rows of `W`.
 
-use hlx_autograd::{Tensor, no_grad};
+mod config;
+mod rules;
+mod weights;
+
+use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_kernels::product::of_floats;
-use serde::{Deserialize, Serialize};
 
-use crate::error::NnError;
-use crate::parameters::matches;
-use crate::{Init, Parameter, ParameterBuilder, Result, Weights};
+pub use self::config::{LoraConfig, NamePatterns};
+pub(crate) use self::rules::{LoraRules, expression, is, pattern};
+pub(crate) use self::weights::Adapter;
+use crate::{Init, Mode, Parameter, ParameterBuilder, Result};
 
 /// The end of the names of the first factors.
 pub(crate) const A: &str = ".lora_A.weight";
 /// The end of the names of the second factors.
 pub(crate) const B: &str = ".lora_B.weight";
-
-/// More than the width of any layer, which no rank has to exceed; the factors of a larger one only take memory.
-const MAX_RANK: usize = 1 << 16;
-
-/// Which linear layers have an adapter, and its numbers, by PEFT's names.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LoraConfig {
-    /// The rank of the addition.
-    pub rank: usize,
-    /// The addition is scaled by this over the rank.
-    pub alpha: f64,
-    /// Patterns for the names of layers, such as `*.attention.qkv`; `*` stands for any letters.
-    pub targets: Vec<String>,
-}
-
-impl LoraConfig {
-    /// Fails for numbers out of range.
-    ///
-    /// # Errors
-    /// [`NnError::Config`] with the number and what was expected.
-    pub fn check(&self) -> Result<()> {
-        let what = "lora";
-        let fail = |reason: String| Err(NnError::Config { what, reason });
-        if self.rank == 0 {
-            return fail("rank is 0, expected at least 1".to_owned());
-        }
-        if self.rank > MAX_RANK {
-            let found = self.rank;
-            return fail(format!("rank is {found}, expected at most {MAX_RANK}"));
-        }
-        if !(self.alpha > 0.0 && self.alpha.is_finite()) {
-            let found = self.alpha;
-            return fail(format!("alpha is {found}, expected more than 0 and finite"));
-        }
-        if self.targets.is_empty() {
-            return fail("targets is empty, expected patterns for names of layers".to_owned());
-        }
-        Ok(())
-    }
-
-    /// Whether a layer of this name has an adapter.
-    fn has(&self, layer: &str) -> bool {
-        self.targets.iter().any(|pattern| matches(pattern, layer))
-    }
-
-    fn scale(&self) -> f32 {
-        (self.alpha / self.rank as f64) as f32
-    }
-}
+/// The end of the names of magnitudes.
+pub(crate) const MAGNITUDE: &str = ".lora_magnitude_vector";
 
 /// The adapter of one linear layer.
 #[derive(Clone, Debug)]
@@ -76,6 +36,8 @@ pub struct LowRank {
     pub a: Parameter,
     /// \[out, rank\].
     pub b: Parameter,
+    /// \[out\], of a weight-decomposed adapter.
+    pub magnitude: Option<Parameter>,
     scale: f32,
 }
 
@@ -86,9 +48,9 @@ impl LowRank {
         input: usize,
         output: usize,
     ) -> Option<Self> {
-        let config = builder.adapters::<LoraConfig>()?;
-        builder.scope().filter(|layer| config.has(layer))?;
-        let rank = config.rank;
+        let rules = builder.adapters::<LoraRules>()?;
+        let layer = builder.scope().filter(|layer| rules.has(layer))?;
+        let (rank, scale) = (rules.rank(layer), rules.scale(layer));
         let init = Init::uniform_of(input);
         Some(Self {
             a: builder
@@ -97,103 +59,99 @@ impl LowRank {
             b: builder
                 .parameter(&B[1..], &[output, rank], Init::Zeros)
                 .of_product(),
-            scale: config.scale(),
+            magnitude: rules
+                .config
+                .dora
+                .then(|| builder.parameter(&MAGNITUDE[1..], &[output], Init::Ones)),
+            scale,
         })
     }
 
     /// Computes `residual + scale (x Aᵀ) Bᵀ`.
-    pub(super) fn add_to(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
+    fn add_to(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
         let inner = x.linear(&self.a.tensor()?, None)?.mul(self.scale)?;
         Ok(inner.linear_add(&self.b.tensor()?, None, residual)?)
     }
+
+    /// Computes the layer of a weight and a bias with this adapter, and adds a residual: in the sum of the product before
+    /// the adapter's part, or behind all of a weight-decomposed one.
+    pub(super) fn apply(
+        &self,
+        x: &Tensor,
+        (weight, bias): (&Tensor, Option<&Tensor>),
+        residual: Option<&Tensor>,
+        mode: &Mode,
+    ) -> Result<Tensor> {
+        let Some(magnitude) = &self.magnitude else {
+            let y = match residual {
+                Some(residual) => x.linear_add(weight, bias, residual)?,
+                None => x.linear(weight, bias)?,
+            };
+            return self.add_to(x, &y);
+        };
+        let norms = match mode.norms() {
+            Some(held) => held.of(magnitude.name(), || self.norms(weight))?,
+            None => self.norms(weight)?,
+        };
+        let y = self.add_to(x, &x.linear(weight, None)?)?;
+        let y = y.with_magnitudes(&magnitude.tensor()?, &norms)?;
+        let y = match bias {
+            Some(bias) => y.add(bias)?,
+            None => y,
+        };
+        match residual {
+            Some(residual) => Ok(residual.add(&y)?),
+            None => Ok(y),
+        }
+    }
+
+    /// The norms of the rows of the weight with the factors' product added.
+    fn norms(&self, weight: &Tensor) -> Result<Tensor> {
+        let factors = [&self.a.tensor()?, &self.b.tensor()?];
+        let norms = row_norms(&adapted_weight(weight, factors, self.scale)?)?;
+        Ok(Tensor::from_buffer(
+            weight.device(),
+            norms.buffer()?,
+            norms.shape(),
+        )?)
+    }
+}
+
+/// Computes `W + scale (B A)` in f32, in the `portable` arithmetic, whatever a step is computed in.
+fn adapted_weight(weight: &Tensor, factors: [&Tensor; 2], scale: f32) -> Result<Tensor> {
+    let floats = of_floats(weight.device());
+    no_grad(|| {
+        let [w, a, b] = [weight, factors[0], factors[1]].map(|x| -> Result<Tensor> {
+            let x = x.detach();
+            let x = match x.dtype() == DType::F32 && !x.is_of_blocks() {
+                true => x,
+                false => x.to_dtype(DType::F32)?,
+            };
+            Ok(Tensor::from_buffer(&floats, x.buffer()?, x.shape())?)
+        });
+        Ok(w?.add(&b?.matmul(&a?)?.mul(scale)?)?)
+    })
+}
+
+/// The norms of a matrix's rows: the root of the sum of the squares, at least the smallest normal number, so that a row of
+/// zeros has zeros as its products.
+fn row_norms(matrix: &Tensor) -> Result<Tensor> {
+    no_grad(|| {
+        let norms = matrix.norm(2.0, &[1], false)?;
+        Ok(norms.clamp(f32::MIN_POSITIVE, f32::MAX)?)
+    })
 }
 
 /// Whether a parameter belongs to an adapter.
 pub(crate) fn is_of_adapter(name: &str) -> bool {
-    name.ends_with(A) || name.ends_with(B)
+    [A, B, MAGNITUDE].iter().any(|end| name.ends_with(end))
 }
 
 impl ParameterBuilder {
     /// Gives the linear layers that a configuration names low-rank adapters: see [`LoraConfig`]. Call it
-    /// before any layer is declared.
+    /// before any layer is declared. A pattern that [`LoraConfig::check`] refuses names no layer.
     pub fn with_lora(&mut self, config: LoraConfig) {
-        self.set_adapters(config);
-    }
-}
-
-impl Weights {
-    /// As [`Weights::load_safetensors`], but leaves the parameters of adapters, which the file need not have,
-    /// as they are.
-    ///
-    /// # Errors
-    /// As [`Weights::load_safetensors`].
-    pub fn load_base_safetensors(&self, bytes: &[u8]) -> Result<()> {
-        self.load_some(bytes, |name| !is_of_adapter(name))
-    }
-
-    /// Freezes every parameter that is no adapter's.
-    ///
-    /// # Errors
-    /// [`NnError::Config`] if there is no adapter.
-    pub fn freeze_all_but_lora(&self) -> Result<()> {
-        let base = self.select(|parameter| !is_of_adapter(parameter.name()));
-        if base.indices().len() == self.parameters().len() {
-            return Err(NnError::Config {
-                what: "lora",
-                reason: "targets name no linear layer of the model".to_owned(),
-            });
-        }
-        self.requires_grad_(&base, false);
-        Ok(())
-    }
-
-    /// Adds every adapter to the weight of its layer, `W + (alpha / rank) B A`, and sets its `B` to zero:
-    /// the model computes the same as before, except for rounding.
-    ///
-    /// # Errors
-    /// What the device reports.
-    pub fn merge_lora(&self, config: &LoraConfig) -> Result<()> {
-        let device = self.device();
-        for (layer, a, b) in self.adapters() {
-            let Some(weight) = self.get(&format!("{layer}.weight")) else {
-                continue;
-            };
-            let merged = no_grad(|| -> Result<Tensor> {
-                // Weights that stay are made in f32, whatever a step is computed in.
-                let floats = of_floats(device);
-                let [w, b, a] = [weight, b, a].map(|x| -> Result<Tensor> {
-                    let x = x.tensor()?.detach();
-                    Ok(Tensor::from_buffer(&floats, x.buffer()?, x.shape())?)
-                });
-                Ok(w?.add(&b?.matmul(&a?)?.mul(config.scale())?)?)
-            })?;
-            device.copy(&merged.buffer()?, &weight.tensor()?.detach().buffer()?)?;
-            device.fill(&b.tensor()?.detach().buffer()?, 0)?;
-        }
-        Ok(())
-    }
-
-    /// Whether a layer has an adapter.
-    pub fn has_lora(&self) -> bool {
-        self.adapters().next().is_some()
-    }
-
-    /// The patterns among the targets that name no layer with an adapter, such as `lm_head` in a model whose output
-    /// is tied to its embedding.
-    pub fn unmatched_targets<'a>(&self, config: &'a LoraConfig) -> Vec<&'a str> {
-        let targets = config.targets.iter().map(String::as_str);
-        targets
-            .filter(|pattern| !self.adapters().any(|(layer, ..)| matches(pattern, layer)))
-            .collect()
-    }
-
-    /// The layers with adapters, and both factors of each.
-    pub(crate) fn adapters(&self) -> impl Iterator<Item = (&str, &Parameter, &Parameter)> {
-        self.parameters().iter().filter_map(|a| {
-            let layer = a.name().strip_suffix(A)?;
-            let b = self.get(&format!("{layer}{B}"))?;
-            Some((layer, a, b))
-        })
+        self.set_adapters(LoraRules::new(config));
     }
 }
 

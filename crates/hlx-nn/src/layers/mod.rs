@@ -27,7 +27,7 @@ pub use embedding::Embedding;
 pub use group_norm::GroupNorm;
 pub use layer_norm::LayerNorm;
 pub use linear::Linear;
-pub use lora::{LoraConfig, LowRank};
+pub use lora::{LoraConfig, LowRank, NamePatterns};
 pub use mlp::MLP;
 pub use plain::{ELU, Flatten, Hardswish, Identity, LeakyReLU, LogSoftmax, Mish, Softmax};
 pub use pool::{AdaptiveAvgPool2d, AvgPool2d, MaxPool2d};

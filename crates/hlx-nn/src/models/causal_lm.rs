@@ -265,7 +265,7 @@ impl CausalModel for CausalLm {
         rows: Option<&Tensor>,
         step: CacheStep<'_>,
     ) -> Result<Tensor> {
-        let mode = Mode::eval();
+        let mode = Mode::eval_with(step.norms().clone());
         self.compute(ids, rows, &mut Pass::of_cache(step, &mode))
     }
 }

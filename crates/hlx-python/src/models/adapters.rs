@@ -12,31 +12,43 @@ use super::held::{Held, PyLanguageModel};
 use crate::error::{of_anyhow, of_nn, value_error};
 use crate::wait::run_as;
 
-/// The configuration of adapters: targets are names of PEFT's, or HLX's patterns.
-fn config_of(held: &Held, rank: usize, alpha: f64, targets: Vec<String>) -> PyResult<LoraConfig> {
+/// The configuration of adapters, from the JSON of a [`LoraConfig`]: targets and modules are names of PEFT's, or HLX's
+/// patterns.
+fn config_of(held: &Held, config: &str) -> PyResult<LoraConfig> {
     let model = held.source.model().config();
-    let are_patterns = targets.iter().any(|target| target.contains(['*', '.']));
-    let lora = match model.family() {
-        Some(_) if !are_patterns => {
-            let numbers = serde_json::json!({
-                "peft_type": "LORA", "r": rank, "lora_alpha": alpha, "target_modules": targets,
-            });
-            read_peft_config(numbers.to_string().as_bytes(), model).map_err(of_nn)?
-        }
-        _ => LoraConfig {
-            rank,
-            alpha,
-            targets: targets
-                .into_iter()
-                .map(|target| match are_patterns {
-                    true => target,
-                    false => format!("*.{target}"),
-                })
-                .collect(),
-        },
-    };
-    lora.check().map_err(of_nn)?;
-    Ok(lora)
+    let given: LoraConfig = serde_json::from_str(config)
+        .map_err(|error| value_error(format!("add_adapter: {error}")))?;
+    given.check().map_err(of_nn)?;
+    let named = |names: &[String]| !names.iter().any(|name| name.contains(['*', '.']));
+    if !named(&given.targets) || !named(&given.modules_to_save) {
+        return Ok(given);
+    }
+    if model.family().is_none() {
+        let anywhere = |name: &String| format!("*.{name}");
+        return Ok(LoraConfig {
+            targets: given.targets.iter().map(anywhere).collect(),
+            modules_to_save: given.modules_to_save.iter().map(anywhere).collect(),
+            ..given
+        });
+    }
+    let names_head = |name: &&String| "lm_head".ends_with(name.as_str());
+    if let Some(name) = given.modules_to_save.iter().find(names_head)
+        && model.tied_output
+    {
+        return Err(value_error(format!(
+            "add_adapter: modules_to_save names {name}, and the model's output is tied to its embedding; name that"
+        )));
+    }
+    let numbers = serde_json::json!({
+        "peft_type": "LORA", "r": given.rank, "lora_alpha": given.alpha, "target_modules": given.targets,
+        "modules_to_save": given.modules_to_save,
+    });
+    let read = read_peft_config(numbers.to_string().as_bytes(), model).map_err(of_nn)?;
+    Ok(LoraConfig {
+        targets: read.targets,
+        modules_to_save: read.modules_to_save,
+        ..given
+    })
 }
 
 fn no_adapters(operation: &str) -> PyErr {
@@ -59,15 +71,8 @@ impl PyLanguageModel {
             .map_err(|error| value_error(error.to_string()))
     }
 
-    /// Gives the layers that are named adapters, the first factors drawn by a seed, and freezes all else.
-    fn add_adapter(
-        &self,
-        py: Python<'_>,
-        rank: usize,
-        alpha: f64,
-        targets: Vec<String>,
-        seed: u64,
-    ) -> PyResult<()> {
+    /// Gives the layers that a configuration names adapters, the first factors drawn by a seed, and freezes all else.
+    fn add_adapter(&self, py: Python<'_>, config: &str, seed: u64) -> PyResult<()> {
         let held = self.held();
         let model = held.whole("add_adapter")?;
         if held.lora.is_some() {
@@ -75,7 +80,7 @@ impl PyLanguageModel {
                 "add_adapter: the model has adapters; merge them first",
             ));
         }
-        let lora = config_of(&held, rank, alpha, targets)?;
+        let lora = config_of(&held, config)?;
         let device = held.device()?;
         let adapted = run_as(py, of_nn, || {
             let adapted = Model::new(&device, seed, |b| {
@@ -83,7 +88,7 @@ impl PyLanguageModel {
                 CausalLm::new(b, model.config())
             })?;
             let weights = adapted.weights();
-            weights.freeze_all_but_lora()?;
+            weights.freeze_all_but_lora(&lora)?;
             weights.load_base_safetensors(&model.weights().to_safetensors()?)?;
             Ok(adapted)
         })?;
@@ -130,7 +135,7 @@ impl PyLanguageModel {
             let new = NewFolder::at(&folder, FolderKind::Adapter, &read)?;
             let (weights, family) = (model.weights(), model.config().family());
             let own = [
-                (PEFT_FILE, weights.lora_to_safetensors(family)?),
+                (PEFT_FILE, weights.lora_to_safetensors(lora, family)?),
                 (
                     PEFT_CONFIG_FILE,
                     peft_config(lora, weights, family)?.into_bytes(),

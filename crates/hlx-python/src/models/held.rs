@@ -120,6 +120,7 @@ fn opened(device: &Device, folder: PathBuf, opening: Opening<'_>) -> anyhow::Res
     if let Some(adapter) = opening.adapter.filter(|_| is_whole) {
         let device = device.in_arithmetic(opening.arithmetic.unwrap_or_default())?;
         let (model, lora) = model_folder::open_adapted(&device, &folder, adapter)?;
+        model.weights().freeze_all_but_lora(&lora)?;
         let source = ModelSource::at(&folder)?.with_model(Opened::Whole(Arc::new(model)))?;
         return Ok(Held::new(source, Some(folder), Some(lora)));
     }

@@ -111,8 +111,8 @@ const REAL: [&str; 42] = [
     "sample.top_p",
 ];
 
-/// A table of numbers whose own reader checks them.
-const CHECKED_ELSEWHERE: &str = "model.shape";
+/// Tables of numbers whose own readers check them.
+const CHECKED_ELSEWHERE: [&str; 3] = ["lora.alpha_pattern", "lora.rank_pattern", "model.shape"];
 
 impl Config {
     /// Fails for the first number that is more than its key may have.
@@ -129,7 +129,7 @@ fn check(value: &Value, key: &str) -> Checked {
         Value::Table(table) => table.iter().try_for_each(|(name, value)| {
             let separator = if key.is_empty() { "" } else { "." };
             let key = format!("{key}{separator}{name}");
-            match key == CHECKED_ELSEWHERE {
+            match CHECKED_ELSEWHERE.contains(&key.as_str()) {
                 true => Ok(()),
                 false => check(value, &key),
             }
@@ -189,7 +189,7 @@ mod tests {
                         [train]\nmax_steps = 4\n";
 
     /// Keys that are not numbers.
-    const OTHERS: [&str; 38] = [
+    const OTHERS: [&str; 43] = [
         "arithmetic",
         "model.kind",
         "model.architecture",
@@ -223,6 +223,11 @@ mod tests {
         "schedule.anneal_strategy",
         "schedule.decay_shape",
         "groups.parameters",
+        "lora.rslora",
+        "lora.dora",
+        "lora.rank_pattern",
+        "lora.alpha_pattern",
+        "lora.modules_to_save",
         "model",
         "data",
         "train",

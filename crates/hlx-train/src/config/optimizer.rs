@@ -273,7 +273,7 @@ impl Config {
     /// A pattern that is the name of no parameter, and a model without any other parameter.
     pub fn freeze(&self, weights: &Weights) -> anyhow::Result<()> {
         if let Some(lora) = self.lora() {
-            weights.freeze_all_but_lora()?;
+            weights.freeze_all_but_lora(&lora)?;
             for target in weights.unmatched_targets(&lora) {
                 tracing::warn!(
                     "lora.targets: {target} names no linear layer of the model, and is left out"

@@ -129,7 +129,11 @@ fn models(seed: Seed<'_>) -> Result<(), Box<dyn Error>> {
             CausalLm::new(b, &sizes)
         })?;
         let (weights, family) = (adapted.weights(), sizes.family());
-        seed("adapters", name, &weights.lora_to_safetensors(family)?)?;
+        seed(
+            "adapters",
+            name,
+            &weights.lora_to_safetensors(&lora, family)?,
+        )?;
         let text = peft_config(&lora, weights, family)?;
         seed("adapters", &format!("{name}_config"), text.as_bytes())?;
     }

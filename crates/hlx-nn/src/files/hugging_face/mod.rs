@@ -365,7 +365,7 @@ fn is_derived(name: &str) -> bool {
 }
 
 /// The shape of the files' tensor that a parameter of this shape is a part of.
-fn stored_shape(shape: &[usize], place: &Place) -> Vec<usize> {
+pub(crate) fn stored_shape(shape: &[usize], place: &Place) -> Vec<usize> {
     let mut stored = shape.to_vec();
     stored[0] *= place.part.1;
     if place.transposed {
@@ -387,7 +387,7 @@ fn part_of(files: &dyn TensorSource, shape: &[usize], place: &Place) -> Result<A
 }
 
 /// The columns of a matrix one after the other.
-fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+pub(crate) fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     let column = |at: usize| (0..rows).map(move |row| values[row * columns + at]);
     (0..columns).flat_map(column).collect()
 }

@@ -4,14 +4,16 @@
 //! has one adapter a module. Those of n layers are written as one of rank n r: its `A` is theirs below each
 //! other, and its `B` has theirs as blocks on the diagonal, zeros elsewhere, so that the product is exactly
 //! theirs; `rank_pattern` and `alpha_pattern` name the module. A module's adapter of rank r is read too: each
-//! layer has its `A` then, and its own rows of `B`.
+//! layer has its `A` then, and its own rows of `B`. Magnitudes of weight-decomposed adapters are one list of rows.
 
 use safetensors::tensor::SafeTensors;
 use serde_json::{Map, Value, json};
 
+use super::config::PEFT_CONFIG_FILE;
+use super::modules::{joined_modules, parts_of_module, saved_module_names};
 use crate::error::NnError;
 use crate::files::hugging_face::{NamedTensor, Place, place_of, to_safetensors};
-use crate::layers::lora::{self, LoraConfig, is_of_adapter};
+use crate::layers::lora::{self, Adapter, LoraConfig, LoraRules, is_of_adapter};
 use crate::parameters::format_error;
 use crate::{Architecture, Parameter, Result, Weights};
 
@@ -19,36 +21,90 @@ use crate::{Architecture, Parameter, Result, Weights};
 pub const PEFT_FILE: &str = "adapter_model.safetensors";
 
 /// What PEFT's files put before every name.
-const PREFIX: &str = "base_model.model.";
+pub(super) const PREFIX: &str = "base_model.model.";
 
 /// The adapters of one module of a family.
 struct ModuleAdapter<'a> {
-    /// The names of its tensors, without PEFT's prefix.
-    names: [String; 2],
-    /// The layers that are a part of it and have an adapter: the part's number, and both factors.
-    layers: Vec<(usize, &'a Parameter, &'a Parameter)>,
+    /// The module's name, without PEFT's prefix.
+    name: String,
+    /// The layers that are a part of it and have an adapter, each with the part's number.
+    layers: Vec<(usize, Adapter<'a>)>,
     /// The parts that the module has.
     n_parts: usize,
 }
 
+/// The rank of each layer's adapter of a module, and what it reads and writes.
+struct Extents {
+    rank: usize,
+    input: usize,
+    output: usize,
+}
+
 impl ModuleAdapter<'_> {
-    /// The module's name.
-    fn module(&self) -> &str {
-        let [a, _] = &self.names;
-        a.strip_suffix(lora::A).unwrap_or(a)
+    /// The names of its factors.
+    fn factors(&self) -> [String; 2] {
+        [lora::A, lora::B].map(|end| format!("{}{end}", self.name))
     }
 
-    /// The rank of each layer's adapter, and what it reads and writes.
-    fn extents(&self) -> Result<[usize; 3]> {
-        let of = |(_, a, b): &(usize, &Parameter, &Parameter)| {
-            [a.shape()[0], a.shape()[1], b.shape()[0]]
+    fn magnitude(&self) -> String {
+        format!("{}{}", self.name, lora::MAGNITUDE)
+    }
+
+    /// Whether the adapters are weight-decomposed.
+    fn is_decomposed(&self) -> bool {
+        self.layers.iter().any(|(_, one)| one.magnitude.is_some())
+    }
+
+    /// Whether a tensor of a file is one of its own.
+    fn has(&self, name: &str) -> bool {
+        let is_magnitude = self.is_decomposed() && self.magnitude() == name;
+        is_magnitude || self.factors().iter().any(|one| one == name)
+    }
+
+    fn extents(&self) -> Result<Extents> {
+        let of = |(_, one): &(usize, Adapter<'_>)| {
+            [one.a.shape()[0], one.a.shape()[1], one.b.shape()[0]]
         };
         let mut all = self.layers.iter().map(of);
         let first = all.next().unwrap_or_default();
         match all.all(|one| one == first) {
-            true => Ok(first),
+            true => {
+                let [rank, input, output] = first;
+                Ok(Extents {
+                    rank,
+                    input,
+                    output,
+                })
+            }
             false => {
-                let reason = format!("the parts of {} have different extents", self.module());
+                let reason = format!(
+                    "the parts of {} have different extents, which PEFT's file cannot hold",
+                    self.name
+                );
+                Err(NnError::mismatch("adapter", reason))
+            }
+        }
+    }
+
+    /// The rank and the alpha of the module in PEFT's configuration.
+    ///
+    /// # Errors
+    /// Parts whose adapters have different numbers.
+    fn numbers(&self, rules: &LoraRules) -> Result<(usize, f64)> {
+        let of = |layer: &str| (rules.rank(layer), rules.alpha(layer));
+        let mut all = self.layers.iter().map(|(_, one)| of(one.layer));
+        let (rank, alpha) = all.next().unwrap_or_default();
+        match all.all(|one| one == (rank, alpha)) {
+            true => {
+                let parts = self.layers.len();
+                Ok((rank * parts, alpha * of_parts(parts, rules.config.rslora)))
+            }
+            false => {
+                let reason = format!(
+                    "the parts of {} have different ranks or alphas, which PEFT's file cannot hold; merge the \
+                     adapters instead",
+                    self.name
+                );
                 Err(NnError::mismatch("adapter", reason))
             }
         }
@@ -61,70 +117,119 @@ impl ModuleAdapter<'_> {
 
     /// The module's factors.
     fn joined(&self) -> Result<[NamedTensor; 2]> {
-        let [rank, input, output] = self.extents()?;
+        let Extents {
+            rank,
+            input,
+            output,
+        } = self.extents()?;
         let whole = self.rank(rank);
         let mut joined_a = Vec::with_capacity(whole * input);
         let mut joined_b = vec![0.0; self.n_parts * output * whole];
-        for (place, &(part, a, b)) in self.layers.iter().enumerate() {
-            joined_a.extend(a.tensor()?.detach().to_vec::<f32>()?);
-            let rows = b.tensor()?.detach().to_vec::<f32>()?;
+        for (place, (part, one)) in self.layers.iter().enumerate() {
+            joined_a.extend(one.a.tensor()?.detach().to_vec::<f32>()?);
+            let rows = one.b.tensor()?.detach().to_vec::<f32>()?;
             let into = joined_b[part * output * whole..].chunks_mut(whole);
             for (row, own) in into.zip(rows.chunks(rank)) {
                 row[place * rank..(place + 1) * rank].copy_from_slice(own);
             }
         }
-        let [a, b] = self.names.each_ref().map(|name| format!("{PREFIX}{name}"));
+        let [a, b] = self.factors().map(|name| format!("{PREFIX}{name}"));
         Ok([
             (a, vec![whole, input], joined_a),
             (b, vec![self.n_parts * output, whole], joined_b),
         ])
     }
 
-    /// Each layer's factors out of a file's.
+    /// The module's magnitudes, if its adapters are weight-decomposed.
+    fn joined_magnitude(&self) -> Result<Option<NamedTensor>> {
+        if !self.is_decomposed() {
+            return Ok(None);
+        }
+        let mut rows = Vec::new();
+        for part in 0..self.n_parts {
+            let own = self.layers.iter().find(|(of, _)| *of == part);
+            let Some(magnitude) = own.and_then(|(_, one)| one.magnitude) else {
+                let reason = format!(
+                    "some parts of {} have no adapter, whose magnitudes PEFT's file needs",
+                    self.name
+                );
+                return Err(NnError::mismatch("adapter", reason));
+            };
+            rows.extend(magnitude.tensor()?.detach().to_vec::<f32>()?);
+        }
+        let name = format!("{PREFIX}{}", self.magnitude());
+        Ok(Some((name, vec![rows.len()], rows)))
+    }
+
+    /// Each layer's parameters out of a file's.
     fn parts(&self, file: &SafeTensors<'_>) -> Result<Vec<(&Parameter, Vec<f32>)>> {
-        let [rank, input, output] = self.extents()?;
-        let (a, a_shape) = read(file, &self.names[0])?;
-        let (mut left, b_shape) = read(file, &self.names[1])?;
+        let Extents {
+            rank,
+            input,
+            output,
+        } = self.extents()?;
+        let [name_a, name_b] = self.factors();
+        let (a, a_shape) = read(file, &name_a)?;
+        let (mut left, b_shape) = read(file, &name_b)?;
         let whole = match a_shape[..] {
             [whole, _] if whole == self.rank(rank) => whole,
             _ => rank,
         };
         let rows = self.n_parts * output;
-        for (name, shape, expected) in [
-            (&self.names[0], a_shape, [whole, input]),
-            (&self.names[1], b_shape, [rows, whole]),
-        ] {
-            if shape != expected {
-                let reason = format!("{PREFIX}{name} has shape {shape:?}, expected {expected:?}");
-                return Err(NnError::mismatch("adapter", reason));
-            }
-        }
-        let mut parts = Vec::with_capacity(2 * self.layers.len());
-        for (place, &(part, own_a, own_b)) in self.layers.iter().enumerate() {
+        expect(&name_a, &a_shape, &[whole, input])?;
+        expect(&name_b, &b_shape, &[rows, whole])?;
+        let mut parts = Vec::with_capacity(3 * self.layers.len());
+        for (place, &(part, one)) in self.layers.iter().enumerate() {
             let first = if whole == rank { 0 } else { place * rank };
-            parts.push((own_a, a[first * input..(first + rank) * input].to_vec()));
+            parts.push((one.a, a[first * input..(first + rank) * input].to_vec()));
             let mut block = Vec::with_capacity(output * rank);
             for row in left[part * output * whole..].chunks_mut(whole).take(output) {
                 let own = &mut row[first..first + rank];
                 block.extend_from_slice(own);
                 own.fill(0.0);
             }
-            parts.push((own_b, block));
+            parts.push((one.b, block));
         }
         if left.iter().any(|&value| value != 0.0) {
             let reason = format!(
                 "{PREFIX}{} of rank {whole} is not made of {} adapters of rank {rank}",
-                self.module(),
+                self.name,
                 self.layers.len()
             );
             return Err(NnError::mismatch("adapter", reason));
+        }
+        if self.is_decomposed() {
+            let name = self.magnitude();
+            let (values, shape) = read(file, &name)?;
+            expect(&name, &shape, &[rows])?;
+            for &(part, one) in &self.layers {
+                let own = values[part * output..(part + 1) * output].to_vec();
+                parts.extend(one.magnitude.map(|magnitude| (magnitude, own)));
+            }
         }
         Ok(parts)
     }
 }
 
+/// By what the alpha of a module of several layers is multiplied, so that its scale is that of each layer.
+pub(super) fn of_parts(parts: usize, rslora: bool) -> f64 {
+    match rslora {
+        true => (parts as f64).sqrt(),
+        false => parts as f64,
+    }
+}
+
+/// Fails unless a tensor of a file has a shape.
+pub(super) fn expect(name: &str, shape: &[usize], expected: &[usize]) -> Result<()> {
+    if shape == expected {
+        return Ok(());
+    }
+    let reason = format!("{PREFIX}{name} has shape {shape:?}, expected {expected:?}");
+    Err(NnError::mismatch("adapter", reason))
+}
+
 /// A tensor of a file and its shape.
-fn read(file: &SafeTensors<'_>, name: &str) -> Result<(Vec<f32>, Vec<usize>)> {
+pub(super) fn read(file: &SafeTensors<'_>, name: &str) -> Result<(Vec<f32>, Vec<usize>)> {
     let name = format!("{PREFIX}{name}");
     let Ok(view) = file.tensor(&name) else {
         return Err(NnError::mismatch("adapter", format!("{name} is missing")));
@@ -140,18 +245,15 @@ impl Weights {
     /// The adapters by the modules of a family, in the order of declaration.
     fn module_adapters(&self, family: Option<Architecture>) -> Vec<ModuleAdapter<'_>> {
         let mut modules: Vec<ModuleAdapter<'_>> = Vec::new();
-        for (_, a, b) in self.adapters() {
-            let [of_a, of_b] = [a, b].map(|one| place_of(family, one.name()));
-            let (part, n_parts) = of_a.part;
-            match modules
-                .iter_mut()
-                .rev()
-                .find(|one| one.names[0] == of_a.name)
-            {
-                Some(module) => module.layers.push((part, a, b)),
+        for adapter in self.adapters() {
+            let place = place_of(family, adapter.a.name());
+            let (part, n_parts) = place.part;
+            let name = place.name.strip_suffix(lora::A).unwrap_or(&place.name);
+            match modules.iter_mut().rev().find(|one| one.name == name) {
+                Some(module) => module.layers.push((part, adapter)),
                 None => modules.push(ModuleAdapter {
-                    names: [of_a.name, of_b.name],
-                    layers: vec![(part, a, b)],
+                    name: name.to_owned(),
+                    layers: vec![(part, adapter)],
                     n_parts,
                 }),
             }
@@ -159,33 +261,47 @@ impl Weights {
         modules
     }
 
-    /// The adapters as a file of the library PEFT, `adapter_model.safetensors`, under the names of a family's
-    /// modules, without a family under HLX's own.
+    /// The adapters and the modules that are trained as a whole as a file of the library PEFT,
+    /// `adapter_model.safetensors`, under the names of a family's modules, without a family under HLX's own.
     ///
     /// # Errors
-    /// What the device and the format report.
-    pub fn lora_to_safetensors(&self, family: Option<Architecture>) -> Result<Vec<u8>> {
-        let modules = self.module_adapters(family);
-        let tensors = modules.iter().map(ModuleAdapter::joined);
-        to_safetensors(&tensors.collect::<Result<Vec<_>>>()?.concat())
+    /// [`NnError::Mismatch`] for layers of one module with different adapters, and what the device and the format
+    /// report.
+    pub fn lora_to_safetensors(
+        &self,
+        config: &LoraConfig,
+        family: Option<Architecture>,
+    ) -> Result<Vec<u8>> {
+        let mut tensors = Vec::new();
+        for module in self.module_adapters(family) {
+            tensors.extend(module.joined()?);
+            tensors.extend(module.joined_magnitude()?);
+        }
+        tensors.extend(joined_modules(self, config, family)?);
+        to_safetensors(&tensors)
     }
 
-    /// Reads adapters from a file of the library PEFT for a model of a family; nothing is written unless all
-    /// of them fit.
+    /// Reads adapters, and the modules that a configuration trains as a whole, from a file of the library PEFT for a
+    /// model of a family; nothing is written unless all of them fit.
     ///
     /// # Errors
     /// [`NnError::Mismatch`] with the first tensor that is missing, not finite, of another shape or type, or
     /// of no layer of the model, and a module's adapter that its layers' cannot express.
-    pub fn load_lora(&self, bytes: &[u8], family: Option<Architecture>) -> Result<()> {
+    pub fn load_lora(
+        &self,
+        bytes: &[u8],
+        config: &LoraConfig,
+        family: Option<Architecture>,
+    ) -> Result<()> {
         let file = SafeTensors::deserialize(bytes).map_err(|e| format_error(&e))?;
         let modules = self.module_adapters(family);
         let uploads = modules.iter().map(|module| module.parts(&file));
-        let uploads = uploads.collect::<Result<Vec<_>>>()?;
+        let mut uploads = uploads.collect::<Result<Vec<_>>>()?.concat();
+        let (saved, names) = parts_of_module(self, config, family, &file)?;
+        uploads.extend(saved);
         let is_known = |name: &str| {
             let own = name.strip_prefix(PREFIX).unwrap_or_default();
-            modules
-                .iter()
-                .any(|module| module.names.iter().any(|one| one == own))
+            names.iter().any(|one| one == own) || modules.iter().any(|module| module.has(own))
         };
         let mut others = file.names();
         others.retain(|name| !is_known(name));
@@ -193,7 +309,7 @@ impl Weights {
         for name in others {
             self.check_other(&file, name, family)?;
         }
-        for (parameter, values) in uploads.into_iter().flatten() {
+        for (parameter, values) in uploads {
             let place = parameter.tensor()?.detach().buffer()?;
             self.device().upload(&place, &values)?;
         }
@@ -224,8 +340,7 @@ impl Weights {
             true => Ok(()),
             false => {
                 let reason = format!(
-                    "{name} is a weight of the model with other values: a layer trained as a whole \
-                     (`modules_to_save`, or new tokens), which is not known here"
+                    "{name} is a weight of the model with other values, and `modules_to_save` does not name it"
                 );
                 Err(NnError::mismatch("adapter", reason))
             }
@@ -262,7 +377,7 @@ fn other_tensor(name: &str) -> &'static str {
     let of_kind = [
         (
             ".lora_magnitude_vector",
-            "it is of DoRA, which is not known here",
+            "it is of DoRA, and `use_dora` is not true",
         ),
         (
             ".lora_embedding_",
@@ -274,7 +389,7 @@ fn other_tensor(name: &str) -> &'static str {
         ),
         (
             ".modules_to_save.",
-            "layers trained as a whole (`modules_to_save`) are not known here",
+            "PEFT's `save_pretrained` leaves `modules_to_save` out of the names",
         ),
         (
             ".trainable_tokens_",
@@ -297,21 +412,26 @@ fn other_tensor(name: &str) -> &'static str {
 /// The text of PEFT's `adapter_config.json` beside [`Weights::lora_to_safetensors`].
 ///
 /// # Errors
-/// The serialiser's message; it is not expected to fail.
+/// [`NnError::Mismatch`] for layers of one module with different adapters.
 pub fn peft_config(
     config: &LoraConfig,
     weights: &Weights,
     family: Option<Architecture>,
-) -> serde_json::Result<String> {
+) -> Result<String> {
+    let rules = LoraRules::new(config.clone());
     let modules = weights.module_adapters(family);
-    let mut names: Vec<&str> = modules.iter().map(ModuleAdapter::module).collect();
+    let mut names: Vec<&str> = modules.iter().map(|module| module.name.as_str()).collect();
     names.sort_unstable();
     let (mut ranks, mut alphas) = (Map::new(), Map::new());
-    for module in modules.iter().filter(|module| module.layers.len() > 1) {
-        let n_layers = module.layers.len();
-        ranks.insert(module.module().to_owned(), json!(module.rank(config.rank)));
-        let alpha = config.alpha * n_layers as f64;
-        alphas.insert(module.module().to_owned(), json!(alpha));
+    for module in &modules {
+        let (rank, alpha) = module.numbers(&rules)?;
+        let is_joined = module.layers.len() > 1;
+        if is_joined || rank != config.rank {
+            ranks.insert(module.name.clone(), json!(rank));
+        }
+        if is_joined || alpha != config.alpha {
+            alphas.insert(module.name.clone(), json!(alpha));
+        }
     }
     let mut file = json!({
         "peft_type": "LORA",
@@ -326,13 +446,20 @@ pub fn peft_config(
         "bias": "none",
         // GPT-2's matrices are [in, out].
         "fan_in_fan_out": family == Some(Architecture::Gpt2),
-        "use_rslora": false,
-        "use_dora": false,
+        "use_rslora": config.rslora,
+        "use_dora": config.dora,
         "inference_mode": true,
     });
+    let saved = saved_module_names(weights, config, family);
+    if !saved.is_empty() {
+        file[MODULES_TO_SAVE] = json!(saved);
+    }
     file.sort_all_objects();
-    serde_json::to_string_pretty(&file)
+    let text = serde_json::to_string_pretty(&file);
+    text.map_err(|error| NnError::mismatch(PEFT_CONFIG_FILE, error.to_string()))
 }
+
+const MODULES_TO_SAVE: &str = "modules_to_save";
 
 /// Whether an `adapter_config.json` has the keys that [`peft_config`] writes and no other: the library PEFT
 /// writes more.
@@ -355,6 +482,7 @@ pub fn is_own_peft_config(text: &[u8]) -> bool {
     ];
     let keys = serde_json::from_slice::<Map<String, Value>>(text);
     keys.is_ok_and(|keys| {
-        keys.len() == KEYS.len() && KEYS.iter().all(|key| keys.contains_key(*key))
+        let others = usize::from(keys.contains_key(MODULES_TO_SAVE));
+        keys.len() == KEYS.len() + others && KEYS.iter().all(|key| keys.contains_key(*key))
     })
 }

@@ -1,9 +1,12 @@
 //! Adapters of linear layers: what they compute, what is trained, merging, files.
 
+mod variants;
+
 use super::*;
 use crate::{
     AdamW, AdamWConfig, CausalLm, Mode, Model, Module, Optimizer, TransformerConfig, peft_config,
 };
+use crate::{NnError, Weights};
 use hlx_autograd::Recompute;
 use hlx_core::Device;
 use safetensors::SafeTensors;
@@ -13,6 +16,7 @@ fn config() -> LoraConfig {
         rank: 2,
         alpha: 3.0,
         targets: vec!["*.attention.qkv".to_owned(), "*.feed_forward.*".to_owned()],
+        ..LoraConfig::default()
     }
 }
 
@@ -86,7 +90,7 @@ fn an_adapter_changes_nothing_at_first_and_alone_is_trained() -> Result<()> {
             device.upload(&own.tensor()?.buffer()?, &values)?;
         }
         assert_eq!(logits(&adapted)?, logits(&base)?);
-        adapted.weights().freeze_all_but_lora()?;
+        adapted.weights().freeze_all_but_lora(&config())?;
         train(&adapted, None)?;
         for parameter in base.weights().parameters() {
             let own = adapted
@@ -163,7 +167,7 @@ fn recomputed_blocks_with_adapters_have_the_same_bits() -> Result<()> {
     let device = hlx_core::testing::cpu()?;
     let trained = |recompute| -> Result<String> {
         let model = model(&device, Some(config()))?;
-        model.weights().freeze_all_but_lora()?;
+        model.weights().freeze_all_but_lora(&config())?;
         train(&model, recompute)?;
         model.weights().digest()
     };
@@ -177,15 +181,15 @@ fn recomputed_blocks_with_adapters_have_the_same_bits() -> Result<()> {
 fn adapters_come_back_from_pefts_files_or_name_the_fault() -> Result<()> {
     let device = hlx_core::testing::cpu()?;
     let first = model(&device, Some(config()))?;
-    first.weights().freeze_all_but_lora()?;
+    first.weights().freeze_all_but_lora(&config())?;
     train(&first, None)?;
-    let file = first.weights().lora_to_safetensors(None)?;
+    let file = first.weights().lora_to_safetensors(&config(), None)?;
     let names = SafeTensors::deserialize(&file).expect("reads");
     let name = "base_model.model.blocks.0.attention.qkv.lora_A.weight";
     assert_eq!(names.tensor(name).expect("it is there").shape(), [2, 8]);
     let second = model(&device, Some(config()))?;
     assert_ne!(second.weights().digest()?, first.weights().digest()?);
-    second.weights().load_lora(&file, None)?;
+    second.weights().load_lora(&file, &config(), None)?;
     assert_eq!(second.weights().digest()?, first.weights().digest()?);
 
     let wider = LoraConfig {
@@ -196,7 +200,7 @@ fn adapters_come_back_from_pefts_files_or_name_the_fault() -> Result<()> {
         let model = model(&device, Some(lora))?;
         Ok(model
             .weights()
-            .load_lora(&file, None)
+            .load_lora(&file, &config(), None)
             .expect_err("refused")
             .to_string())
     };
@@ -215,7 +219,7 @@ fn adapters_come_back_from_pefts_files_or_name_the_fault() -> Result<()> {
     let none = model(&device, None)?;
     let message = none
         .weights()
-        .freeze_all_but_lora()
+        .freeze_all_but_lora(&config())
         .expect_err("refused")
         .to_string();
     assert_eq!(message, "lora: targets name no linear layer of the model");
