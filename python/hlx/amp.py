@@ -28,8 +28,10 @@ __all__ = ["GradScaler", "autocast"]
 class autocast:
     """A context or decorator that changes nothing: operations compute in the types that their tensors have.
 
-    It exists so that programs for PyTorch run as they are. For matrices of 16 bits convert the tensors
-    (`x.to(hlx.float16)`), or read a language model with `hlx.load_model(.., dtype=hlx.bfloat16)`.
+    It exists so that programs for PyTorch run as they are. Products of operands in 16 bits with sums in float32 are
+    those of a device: `hlx.device("vulkan", arithmetic="fast")` for bfloat16, `"fast_f16"` for float16. For matrices of
+    16 bits in memory convert the tensors (`x.to(hlx.float16)`), or read a language model with
+    `hlx.load_model(.., dtype=hlx.bfloat16)`.
 
     >>> with hlx.autocast("cpu", dtype=hlx.bfloat16):
     ...     print((hlx.ones(2, 2) @ hlx.ones(2, 2)).dtype)

@@ -76,14 +76,14 @@ pub fn own_devices() -> Vec<Device> {
     opened
 }
 
-/// As [`own_devices`], with an arithmetic.
+/// As [`own_devices`], with an arithmetic, those that compute in it.
 ///
 /// # Panics
 /// As [`devices`].
 pub fn own_devices_in(arithmetic: Arithmetic) -> Vec<Device> {
     let devices = own_devices().into_iter();
     devices
-        .map(|device| device.with_arithmetic(arithmetic))
+        .filter_map(|device| device.in_arithmetic(arithmetic).ok())
         .collect()
 }
 

@@ -45,7 +45,7 @@ use std::time::Instant;
 
 use hlx_core::cpu::{SimdLevel, simd_levels};
 use hlx_core::testing::{launched_shaders, own_devices};
-use hlx_core::{Device, IntegerPath};
+use hlx_core::{Device, Half, IntegerPath};
 use hlx_kernels::{KernelError, SHADER_DIGESTS};
 use run::{Body, Filler, Given, Run, Specials};
 use ways::{OWN, Way};
@@ -226,6 +226,11 @@ fn is_missing_here(module: &str, device: &Device) -> bool {
     };
     if module.ends_with("matrices_words") {
         return !matrices(true);
+    }
+    for half in Half::ALL {
+        if module.ends_with(&format!("matrices_{}", half.dtype().name())) {
+            return device.half_matrices(half).is_none();
+        }
     }
     if module.ends_with("matrices") {
         return !matrices(false);

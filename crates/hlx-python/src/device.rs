@@ -19,7 +19,7 @@ use crate::wait::wait_for_threads;
 pub struct PyDevice {
     /// `auto` and `vulkan` without a number are found when a device is opened.
     selector: String,
-    integer: bool,
+    arithmetic: Arithmetic,
 }
 
 /// The devices that are open, by name.
@@ -38,13 +38,14 @@ thread_local! {
 
 impl PyDevice {
     fn parse(name: &str, arithmetic: Option<&str>) -> PyResult<Self> {
-        let integer = match arithmetic {
-            None | Some("portable") => false,
-            Some("integer") => true,
-            Some(other) => {
-                let text = format!("device: arithmetic is {other:?}, expected portable or integer");
-                return Err(value_error(text));
-            }
+        let arithmetic = match arithmetic {
+            None => Arithmetic::Portable,
+            Some(name) => name.parse().map_err(|_| {
+                let expected = "portable, integer, fast or fast_f16";
+                value_error(format!(
+                    "device: arithmetic is {name:?}, expected {expected}"
+                ))
+            })?,
         };
         let index = |text: &str| text.parse::<usize>().is_ok();
         let known = ["cpu", "vulkan", "auto"].contains(&name)
@@ -57,14 +58,17 @@ impl PyDevice {
                 return Err(of_core(CoreError::UnknownDevice { found }));
             }
         };
-        Ok(Self { selector, integer })
+        Ok(Self {
+            selector,
+            arithmetic,
+        })
     }
 
     /// The CPU device.
     pub fn cpu() -> Self {
         Self {
             selector: "cpu".to_owned(),
-            integer: false,
+            arithmetic: Arithmetic::Portable,
         }
     }
 
@@ -72,7 +76,7 @@ impl PyDevice {
     pub fn of(device: &Device) -> Self {
         Self {
             selector: device.info().selector.clone(),
-            integer: device.arithmetic() == Arithmetic::Integer,
+            arithmetic: device.arithmetic(),
         }
     }
 
@@ -110,18 +114,14 @@ impl PyDevice {
         Ok(within.or_else(default))
     }
 
-    /// Whether its products are exact sums over integers.
-    pub fn is_integer(&self) -> bool {
-        self.integer
+    /// What its products are computed in.
+    pub fn arithmetic_of_products(&self) -> Arithmetic {
+        self.arithmetic
     }
 
     /// Opens the device apart from the one that tensors are on: with queues and memory of its own.
     pub fn open_apart(&self) -> Result<Device, CoreError> {
-        let device = Device::open(&self.selector)?;
-        Ok(match self.integer {
-            true => device.with_arithmetic(Arithmetic::Integer),
-            false => device,
-        })
+        Device::open(&self.selector)?.in_arithmetic(self.arithmetic)
     }
 
     fn default_here() -> Self {
@@ -151,7 +151,7 @@ impl PyDevice {
             return Ok(device.clone());
         }
         let plain = Self {
-            integer: false,
+            arithmetic: Arithmetic::Portable,
             ..self.clone()
         };
         let device = match known.get(&plain) {
@@ -165,10 +165,10 @@ impl PyDevice {
         };
         fork::opened();
         known.insert(plain, device.clone());
-        if !self.integer {
+        if self.arithmetic == Arithmetic::Portable {
             return Ok(device);
         }
-        let device = device.with_arithmetic(Arithmetic::Integer);
+        let device = device.in_arithmetic(self.arithmetic)?;
         known.insert(self.clone(), device.clone());
         known.insert(Self::of(&device), device.clone());
         Ok(device)
@@ -177,7 +177,8 @@ impl PyDevice {
 
 #[pymethods]
 impl PyDevice {
-    /// The device of this name; it is opened when it is first used. `arithmetic` is `"portable"` or `"integer"`.
+    /// The device of this name; it is opened when it is first used. `arithmetic` is `"portable"`, `"integer"`,
+    /// `"fast"` (bf16) or `"fast_f16"`.
     #[new]
     #[pyo3(signature = (name, index = None, *, arithmetic = None))]
     fn new(
@@ -215,13 +216,10 @@ impl PyDevice {
         self.selector.split(':').nth(1)?.parse().ok()
     }
 
-    /// How products are computed: `portable` or `integer`.
+    /// How products are computed: `portable`, `integer`, `fast` or `fast_f16`.
     #[getter]
     fn arithmetic(&self) -> &'static str {
-        match self.integer {
-            true => "integer",
-            false => "portable",
-        }
+        self.arithmetic.name()
     }
 
     /// The name of the hardware; opens the device.
@@ -249,8 +247,8 @@ impl PyDevice {
         if let Some(index) = self.index() {
             text += &format!(", index={index}");
         }
-        if self.integer {
-            text += ", arithmetic='integer'";
+        if self.arithmetic != Arithmetic::Portable {
+            text += &format!(", arithmetic='{}'", self.arithmetic);
         }
         text + ")"
     }

@@ -7,7 +7,7 @@ use hlx_core::{Buffer, DType, Device, sizes};
 use hlx_kernels::embedding::embedding_forward;
 use hlx_kernels::experts::{Choices, ExpertsTable, experts_bounds, experts_sum, experts_table};
 use hlx_kernels::product::{
-    ExpertsGradient, ExpertsProduct, Matrices, Operand, Role, experts_product, of_floats,
+    ExpertsGradient, ExpertsProduct, Matrices, Operand, Role, experts_product, of_sources,
 };
 
 use crate::samples::Samples;
@@ -92,12 +92,9 @@ impl ExpertChoices {
     }
 }
 
-/// Rows as the products of experts read them: in `fast` as floats.
+/// Rows as the products of experts read them.
 fn rows_operand(device: &Device, role: Role, rows: &Buffer, of: Matrices) -> Result<Operand> {
-    match device.arithmetic().half() {
-        None => Ok(Operand::new(device, role, rows, of)?),
-        Some(_) => Ok(Operand::new(&of_floats(device), role, rows, of)?),
-    }
+    Ok(Operand::new(&of_sources(device), role, rows, of)?)
 }
 
 /// Where the rows of each expert and shard begin.

@@ -160,7 +160,9 @@ impl CachedHeads {
         };
         match &self.stored {
             Stored::Floats(both) => {
-                check_arithmetic("attention", "k", [&of_floats(device), device])?;
+                if quantises(device) {
+                    check_arithmetic("attention", "k", [&of_floats(device), device])?;
+                }
                 attend_floats(device, both, new, pages, query_ranges, counter, attention)
             }
             Stored::Quantised([keys, values]) => {

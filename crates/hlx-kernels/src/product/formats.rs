@@ -1,11 +1,12 @@
 //! The formats of operands that are not read as floats: one row for each.
 
-use hlx_core::{Arithmetic, Buffer, Device, Half};
+use hlx_core::{Arithmetic, Buffer, Device, Half, IntegerPath};
 
 use super::quantised::specification::digits_of;
 use super::quantised::{Call, Digits};
 use super::role::Role;
 use crate::Result;
+use crate::tuning::KernelTuning;
 
 /// How operands are stored, and how two of them are multiplied.
 pub(crate) struct Format {
@@ -32,6 +33,17 @@ impl Format {
     pub fn of(device: &Device) -> Option<&'static Self> {
         let mut formats = FORMATS.iter();
         formats.find(|format| format.arithmetic == device.arithmetic())
+    }
+
+    /// The format of the operands of attention, of convolutions and of experts; none where their products read floats. In `fast`
+    /// theirs are quantised too, wherever sums of integers are as fast as those of halves.
+    pub fn of_sources(device: &Device) -> Option<&'static Self> {
+        let integers = KernelTuning::of(device).products.integers;
+        let are_fast = device.is_cpu() || matches!(integers, IntegerPath::Matrices(_));
+        match device.arithmetic() {
+            Arithmetic::Fast(_) if are_fast => Some(&FORMATS[0]),
+            _ => Self::of(device),
+        }
     }
 
     /// The same of a device whose operands are quantised in any case.

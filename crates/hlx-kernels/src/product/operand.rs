@@ -120,8 +120,11 @@ impl Operand {
     ) -> Result<Self> {
         let source = source.into();
         // Without terms there is nothing to round or to quantise.
-        if let (Some(half), true, Source::Stored(x)) = (role.half(device), of.terms > 0, source) {
-            return Ok(Self::Halves(Halves::new(device, half, x, of.lines())?, of));
+        if let Some(half) = role.half(device).filter(|_| of.terms > 0) {
+            return Ok(Self::Halves(
+                Halves::new(device, half, source, of.lines())?,
+                of,
+            ));
         }
         let Some(format) = role.format(device).filter(|_| of.terms > 0) else {
             return Self::floats(source, of);
@@ -182,15 +185,25 @@ impl Operand {
     }
 }
 
-/// Whether products read digits in the place of floats.
+/// Whether attention reads digits in the place of floats.
 pub(crate) fn quantises(device: &Device) -> bool {
-    Format::of(device).is_some()
+    Format::of_sources(device).is_some()
+}
+
+/// A handle of the device whose operands are those that the products of experts read.
+pub fn of_sources(device: &Device) -> Device {
+    match (device.arithmetic(), Format::of_sources(device)) {
+        (Arithmetic::Fast(_), Some(format)) => device.with_arithmetic(format.arithmetic),
+        (Arithmetic::Fast(_), None) => of_floats(device),
+        _ => device.clone(),
+    }
 }
 
 /// Whether operands are made of what an activation or a gate is computed from, in the place of its stored result: in
-/// graphs of a Vulkan device where products read digits. A graph leaves out the launch whose result nobody reads then.
+/// graphs of a Vulkan device where products read digits or halves. A graph leaves out the launch whose result nobody reads then.
 pub fn takes_sources(device: &Device) -> bool {
-    quantises(device) && device.plans_memory() && device.tuning().skips_unread
+    let are_made = Format::of(device).is_some() || device.arithmetic().half().is_some();
+    are_made && device.plans_memory() && device.tuning().skips_unread
 }
 
 /// Whether a norm of rows \[rows, columns\] also makes an operand of its result.
@@ -436,7 +449,7 @@ impl<'a> Incoming<'a> {
         if let Some(halves) = self.halves.get().filter(|one| one.is_of(half, columns)) {
             return Ok(Some(halves.clone()));
         }
-        let halves = Halves::new(device, half, self.values, [lines, columns])?;
+        let halves = Halves::new(device, half, self.values.into(), [lines, columns])?;
         let _ = self.halves.set(halves.clone());
         Ok(Some(halves))
     }

@@ -1,16 +1,18 @@
 //! Products and recurrent steps: what lies behind a row's and a tile's end, between matrices, at other positions.
 
-use hlx_core::{Arithmetic, Buffer, DType};
-use hlx_kernels::KernelError;
+use hlx_core::{Arithmetic, Buffer, DType, Device, Half};
 use hlx_kernels::activation::Activation;
+use hlx_kernels::elementwise::copy_strided;
+use hlx_kernels::product::halves::Halves;
 use hlx_kernels::product::{
-    Epilogue, FloatProduct, MatMul, Matrices, Operand, Prologue, Role, matmul, matmul_integers,
-    multiply_few, step_product,
+    End, Epilogue, FloatProduct, MatMul, Matrices, Operand, Prologue, Role, Source, matmul,
+    matmul_integers, multiply, multiply_few, step_product,
 };
 use hlx_kernels::recurrent::{
     Cell, CellBackward, CellForward, TimeStep, cell_backward, cell_forward,
 };
 use hlx_kernels::testing::{ids, normal};
+use hlx_kernels::{KernelError, Layout, Operand as Strided};
 
 use crate::Entry;
 use crate::run::Run;
@@ -318,6 +320,72 @@ fn step_products(run: &mut Run<'_>) -> Result<(), KernelError> {
 }
 
 /// The bodies.
+/// Small integers: their sums are exact in every order, and they are rounded to no other.
+fn small_integers(seed: u64, len: usize) -> Vec<f32> {
+    let numbers = normal(seed, len).into_iter();
+    numbers.map(|x| (3.0 * x).round()).collect()
+}
+
+/// Operands rounded to 16 bits, of each source, and their products: ends of rows, of tiles and of terms.
+fn rounded(run: &mut Run<'_>) -> Result<(), KernelError> {
+    for half in Half::ALL {
+        let (x, up) = (
+            run.input(&normal(1, 5 * 24))?,
+            run.input(&normal(2, 5 * 24))?,
+        );
+        let (kind, x, up) = (Activation::ReLU, &x, &up);
+        for source in [
+            Source::Stored(x),
+            Source::Activation { kind, x },
+            Source::Gated { kind, x, up },
+        ] {
+            let rounded = Halves::new(run.device, half, source, [5, 24])?;
+            run.collect(rounded.values())?;
+        }
+        for [m, n, k] in [[5, 33, 37], [70, 68, 64]] {
+            let (a, b) = (small_integers(1, m * k), small_integers(2, n * k));
+            let (a, b) = (run.input(&a)?, run.input(&b)?);
+            let c = run.output(m * n)?;
+            products_of_halves(run.device, half, [&a, &b], &c, [m, n, k])?;
+            run.collect(&c)?;
+        }
+    }
+    Ok(())
+}
+
+/// A product in `fast`, or where the device has no matrices of the type, that of the CPU device.
+fn products_of_halves(
+    device: &Device,
+    half: Half,
+    operands: [&Buffer; 2],
+    c: &Buffer,
+    [m, n, k]: [usize; 3],
+) -> Result<(), KernelError> {
+    let of = [Matrices::rows(1, m, k), Matrices::rows(1, n, k)];
+    let roles = [Role::Signal, Role::Weight];
+    let Ok(fast) = device.in_arithmetic(Arithmetic::Fast(half)) else {
+        let widened = operands.map(|x| -> Result<Buffer, KernelError> {
+            let (rounded, back) = (
+                device.alloc_typed(half.dtype(), x.len())?,
+                device.alloc(x.len())?,
+            );
+            let layout = Layout::contiguous(&[x.len()])?;
+            copy_strided(device, Strided::new(x, &layout), &rounded)?;
+            copy_strided(device, Strided::new(&rounded, &layout), &back)?;
+            Ok(back)
+        });
+        let [a, b] = widened;
+        let shape = MatMul {
+            trans_b: true,
+            ..MatMul::new(m, n, k)
+        };
+        return matmul(device, &a?, &b?, None, c, &shape);
+    };
+    let a = Operand::new(&fast, roles[0], operands[0], of[0])?;
+    let b = Operand::new(&fast, roles[1], operands[1], of[1])?;
+    multiply(&fast, [&a, &b], End::NONE, c)
+}
+
 pub fn entries() -> Vec<Entry> {
     vec![
         Entry::new("products, layouts", &[], layouts),
@@ -326,6 +394,7 @@ pub fn entries() -> Vec<Entry> {
         Entry::new("products, epilogues", &FUSED_TILES[3..], epilogues),
         Entry::new("products, few rows", FEW_ROWS, few_rows),
         Entry::new("products, few quantised rows", INTEGERS, few_quantised_rows),
+        Entry::new("products of rounded operands", &[], rounded),
         Entry::new("recurrent steps", &[], recurrent),
         Entry::new("products of recurrent steps", PROCESSORS, step_products),
     ]

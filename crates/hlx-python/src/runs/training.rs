@@ -87,9 +87,10 @@ impl Wish {
         let Some(device) = &self.device else {
             return Ok(Device::open_from_env("auto")?);
         };
+        let of_device = device.arithmetic_of_products();
         ensure!(
-            !device.is_integer() || config.arithmetic == Arithmetic::Integer,
-            "the device is of arithmetic integer, the configuration's arithmetic is {}",
+            [Arithmetic::Portable, config.arithmetic].contains(&of_device),
+            "the device is of arithmetic {of_device}, the configuration's arithmetic is {}",
             config.arithmetic
         );
         Ok(device.open_apart()?)

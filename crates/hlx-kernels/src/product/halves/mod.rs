@@ -9,18 +9,28 @@ mod launch;
 #[cfg(test)]
 mod tests;
 
-use hlx_core::{Buffer, DType, Device, Half};
+use hlx_core::{Buffer, DType, Device, Half, Shader};
 
 use crate::elementwise::copy_strided;
 use crate::error::{check_indexable, check_sizes};
 use crate::kernel::Kernel;
 use crate::layout::{Layout, Operand as View};
 use crate::product::floats::widened;
+use crate::product::quantised::Source;
 use crate::{Result, check_len};
 
 pub(crate) use launch::HalfProduct;
 
-shader!(fast::{round as round_shader});
+shader!(fast::{
+    round as round_shader, round_of_activation as of_activation, round_of_gated as of_gated,
+});
+
+/// The shaders that round, by [`Source::index`].
+static SHADERS: [&Shader; 3] = [
+    &round_shader::SHADER,
+    &of_activation::SHADER,
+    &of_gated::SHADER,
+];
 
 const NAME: &str = "round_operand";
 /// Halves of a unit of 16 bytes, of which a GPU's lines have whole ones.
@@ -39,15 +49,15 @@ pub struct Halves {
 }
 
 impl Halves {
-    /// Rounds `lines` times `columns` numbers of f32, f16 or bf16. Those of the type, in whole units of 16 bytes, are taken as
-    /// they lie.
+    /// Rounds `lines` times `columns` numbers of f32, f16 or bf16, or what is computed from such. Those of the type, in whole units
+    /// of 16 bytes, are taken as they lie.
     ///
     /// # Errors
     /// For another type or length, for sizes that no memory holds, and if a launch fails.
     pub fn new(
         device: &Device,
         half: Half,
-        x: &Buffer,
+        source: Source<'_>,
         [lines, columns]: [usize; 2],
     ) -> Result<Self> {
         let line = match device.is_cpu() {
@@ -55,31 +65,37 @@ impl Halves {
             false => columns.next_multiple_of(UNIT),
         };
         check_sizes(NAME, &[lines, line])?;
+        let x = source.first();
         check_len(NAME, "x", x, [lines, columns])?;
-        let dtype = half.dtype();
+        let (dtype, is_stored) = (half.dtype(), matches!(source, Source::Stored(_)));
         let of = |values| Self {
             values,
             half,
             columns,
             line,
         };
-        if x.dtype() == dtype && line == columns {
+        if is_stored && x.dtype() == dtype && line == columns {
             return Ok(of(x.clone()));
         }
         let y = device.alloc_typed(dtype, lines * line)?;
         if device.is_cpu() {
+            let x = computed(device, source, [lines, columns])?;
             let layout = Layout::contiguous(&[lines * columns])?;
-            copy_strided(device, View::new(x, &layout), &y)?;
+            copy_strided(device, View::new(&x, &layout), &y)?;
         } else if !y.is_empty() {
-            round(
-                device,
-                half,
-                &widened(device, x)?,
-                &y,
-                [lines, columns, line],
-            )?;
+            let widened = widened(device, x)?;
+            let source = match is_stored {
+                true => Source::Stored(&widened),
+                false => source,
+            };
+            round(device, half, source, &y, [lines, columns, line])?;
         }
         Ok(of(y))
+    }
+
+    /// The numbers, in lines of whole units of 16 bytes on a GPU.
+    pub fn values(&self) -> &Buffer {
+        &self.values
     }
 
     /// Whether these are of a type, and of lines of so many numbers.
@@ -88,21 +104,49 @@ impl Halves {
     }
 }
 
+/// The numbers of a source, on the CPU device.
+fn computed(device: &Device, source: Source<'_>, [lines, columns]: [usize; 2]) -> Result<Buffer> {
+    if let Source::Stored(x) = source {
+        return Ok(x.clone());
+    }
+    source.check(NAME, lines * columns, [lines, columns])?;
+    let y = device.alloc(lines * columns)?;
+    let values = source.on_the_cpu(columns);
+    let kernel = Kernel::new(NAME, &round_shader::SHADER)
+        .writes([&y])
+        .reads([source.first()])
+        .bind_all(source.bindings());
+    let push = push!(round_shader => units: 0_usize, per_line: 0_usize, columns);
+    kernel.launch_bound(device, push, 1, move |bindings| {
+        let (read, mut written) = bindings.split_all();
+        if let [y] = &mut written[..] {
+            y.copy_from_slice(&values(read[0], &read[1..]));
+        }
+    })?;
+    Ok(y)
+}
+
 fn round(
     device: &Device,
     half: Half,
-    x: &Buffer,
+    source: Source<'_>,
     y: &Buffer,
     [lines, columns, line]: [usize; 3],
 ) -> Result<()> {
     check_indexable(NAME, "x", lines * line)?;
+    source.check(NAME, lines * columns, [lines, columns])?;
+    let Some(shader) = SHADERS.get(source.index()) else {
+        return check_that!(NAME, false => "the result of a norm is rounded where it is stored");
+    };
     let dtype: DType = half.dtype();
     let (vectors, whole) = (columns.is_multiple_of(4), line == columns);
     let (units, per_line) = (lines * line / UNIT, line / UNIT);
-    Kernel::new(NAME, &round_shader::SHADER)
+    Kernel::new(NAME, shader)
         .constants(constants!(0: dtype.id(), vectors, whole))
-        .reads([x])
+        .constants(source.kind().as_slice())
+        .reads([source.first()])
         .writes([y])
+        .bind_all(source.bindings())
         .launch_on_gpu(
             device,
             push!(round_shader => units, per_line, columns),

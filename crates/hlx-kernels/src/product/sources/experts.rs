@@ -269,7 +269,7 @@ impl<'a> ExpertsGradient<'a> {
             bounds,
             columns: None,
         };
-        let Some(format) = Format::of(device) else {
+        let Some(format) = Format::of_sources(device) else {
             return Ok(gradient);
         };
         check_that(GRADIENT, shard_tokens <= LONGEST, || {

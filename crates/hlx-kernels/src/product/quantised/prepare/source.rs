@@ -81,13 +81,13 @@ impl<'a> Source<'a> {
     }
 
     /// The bindings behind a shader's own.
-    pub(super) fn bindings(&self) -> impl Iterator<Item = Binding<'a>> {
+    pub(in crate::product) fn bindings(&self) -> impl Iterator<Item = Binding<'a>> {
         let others = self.others().into_iter();
         others.map(|(_, buffer)| Binding::Read(buffer))
     }
 
     /// The place of its shader in a table of them.
-    pub(super) fn index(&self) -> usize {
+    pub(in crate::product) fn index(&self) -> usize {
         match self {
             Self::Stored(_) => 0,
             Self::Activation { .. } => 1,
@@ -105,12 +105,12 @@ impl<'a> Source<'a> {
     }
 
     /// The constant KIND.
-    pub(super) fn kind(&self) -> Option<(u32, u32)> {
+    pub(in crate::product) fn kind(&self) -> Option<(u32, u32)> {
         self.kind_of_activation().map(|kind| (9, kind as u32))
     }
 
     /// Checks types and lengths for a matrix of this many rows and columns, which lie in this many elements.
-    pub(super) fn check(
+    pub(in crate::product) fn check(
         &self,
         name: &'static str,
         reach: usize,
@@ -134,7 +134,7 @@ impl<'a> Source<'a> {
     }
 
     /// How the CPU device computes the numbers of rows of this many columns, from x and what is read besides.
-    pub(super) fn on_the_cpu(
+    pub(in crate::product) fn on_the_cpu(
         &self,
         columns: usize,
     ) -> impl for<'x> Fn(&'x [f32], &[&'x [f32]]) -> Cow<'x, [f32]> + Send + Sync + use<> {

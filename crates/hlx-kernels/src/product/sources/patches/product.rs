@@ -52,7 +52,7 @@ impl Product {
         if y.is_empty() {
             return Ok(());
         }
-        if let Some(format) = Format::of(device) {
+        if let Some(format) = Format::of_sources(device) {
             return self.launch_quantised(device, format, weight, images, bias, y);
         }
         let ([rows, terms], patches) = ([self.rows, self.terms], self.patches);
@@ -93,7 +93,7 @@ impl Product {
         accumulate: bool,
         shards: usize,
     ) -> Result<()> {
-        if let Some(format) = Format::of(device) {
+        if let Some(format) = Format::of_sources(device) {
             return self.launch_weight_quantised(
                 device,
                 [dy, images],
