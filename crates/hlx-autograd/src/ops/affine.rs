@@ -2,10 +2,11 @@
 
 use hlx_core::{Buffer, Device};
 use hlx_kernels::KernelTuning;
-use hlx_kernels::product::{End, Epilogue, Incoming, Matrices, Operand, Role, Source, multiply};
+use hlx_kernels::product::halves::Halves;
+use hlx_kernels::product::{End, Epilogue, Incoming, Matrices, Operand, Role, multiply};
 use hlx_kernels::reduce::column_sum;
 
-use super::weight_gradient::WeightGradient;
+use super::weight_gradient::{Through, WeightGradient};
 use crate::graph::saved::Saved;
 use crate::{Backward, Batch, DType, Input, Result, Samples, Tensor};
 
@@ -26,6 +27,14 @@ pub(super) struct SavedAffine {
     values: Option<(Tensor, Saved)>,
     k: usize,
     n: usize,
+}
+
+/// What the gradient of a weight is made of.
+pub(super) enum SavedInput {
+    /// The input's values, or what they are computed from.
+    Values(Saved),
+    /// The rounded operand that the forward pass has read: half of the values' memory.
+    Halves(Halves),
 }
 
 impl<'a> Affine<'a> {
@@ -96,6 +105,21 @@ impl<'a> Affine<'a> {
         self.weight.requires_grad()
     }
 
+    /// Saves a tensor, whose rows are an operand, if the gradient of the weight reads it.
+    pub fn save_input(&self, x: &Tensor, rows: &Operand) -> Result<Option<SavedInput>> {
+        if !self.reads_input() {
+            return Ok(None);
+        }
+        // The shards of a large weight's gradient are windows of the values.
+        let in_turn = self.n * self.k >= KernelTuning::of(x.device()).shards_in_turn_from;
+        Ok(Some(match rows {
+            Operand::Halves(halves, _) if !in_turn && x.n_elements() > 0 => {
+                SavedInput::Halves(halves.clone())
+            }
+            _ => SavedInput::Values(x.save()?),
+        }))
+    }
+
     /// A tensor's rows as [`Affine::forward`] reads them.
     pub(super) fn rows(&self, x: &Tensor, rows: usize) -> Result<Operand> {
         let of = Matrices::rows(1, rows, self.k);
@@ -138,7 +162,7 @@ impl SavedAffine {
         &self,
         pass: &mut Backward<'_>,
         dy: &Incoming<'_>,
-        x: Option<&Saved>,
+        x: Option<&SavedInput>,
         rows: usize,
         batch: Batch,
     ) -> Result<()> {
@@ -159,7 +183,7 @@ impl SavedAffine {
         let Some(x) = x.filter(|_| self.weight.requires_grad()) else {
             return Ok(());
         };
-        let add = |pass: &mut Backward<'_>, x: Source<'_>| {
+        let add = |pass: &mut Backward<'_>, x: Through<'_>| {
             let gradient = WeightGradient {
                 dy,
                 x,
@@ -170,9 +194,11 @@ impl SavedAffine {
             gradient.add_to(pass, &self.weight, batch)
         };
         // A large weight's shards are windows of what is stored.
-        match self.n * self.k >= KernelTuning::of(pass.device()).shards_in_turn_from {
-            true => add(pass, (&x.values()?).into()),
-            false => x.with_source(|x| add(pass, x)),
+        let in_turn = self.n * self.k >= KernelTuning::of(pass.device()).shards_in_turn_from;
+        match x {
+            SavedInput::Halves(x) => add(pass, Through::Halves(x)),
+            SavedInput::Values(x) if in_turn => add(pass, (&x.values()?).into()),
+            SavedInput::Values(x) => x.with_source(|x| add(pass, x.into())),
         }
     }
 

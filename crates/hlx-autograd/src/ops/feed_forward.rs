@@ -3,7 +3,7 @@
 use hlx_kernels::activation::Activation;
 use hlx_kernels::product::{Epilogue, Matrices, Operand, Role, Source, takes_sources};
 
-use super::affine::{Affine, residual_epilogue};
+use super::affine::{Affine, SavedInput, residual_epilogue};
 use crate::graph::saved::{Again, Saved};
 use crate::{Gradient, Result, Tensor};
 
@@ -58,6 +58,7 @@ impl Tensor {
                 (down.rows(&active, rows)?, saved)
             }
         };
+        let saved_x = up.save_input(self, &x_rows)?;
         drop(x_rows);
         let y = device.alloc_shape(&[rows, down.n])?;
         let around = residual.map(Tensor::buffer).transpose()?;
@@ -65,8 +66,9 @@ impl Tensor {
 
         let parameters = up.parameters().chain(down.parameters());
         let inputs: Vec<&Tensor> = parameters.chain([self]).chain(residual).collect();
-        let saved_active = down.reads_input().then_some(saved_active);
-        let saved_x = up.reads_input().then(|| self.save()).transpose()?;
+        let saved_active = down
+            .reads_input()
+            .then_some(SavedInput::Values(saved_active));
         // The gradient of the hidden values is for the map up and for what is below it.
         let below = self.requires_grad() || up.requires_grad();
         let hidden = below.then_some(hidden);

@@ -75,7 +75,7 @@ impl Tensor {
         let x = map.rows(self, rows)?;
         map.forward(device, &x, &y, residual_epilogue(around.as_ref()))?;
         let inputs: Vec<&Tensor> = map.parameters().chain([self]).chain(residual).collect();
-        let saved_x = map.reads_input().then(|| self.save()).transpose()?;
+        let saved_x = map.save_input(self, &x)?;
         let (x, batch, map) = (self.input(), self.batch(), map.save(self.requires_grad())?);
         let residual = residual.map(Tensor::input);
         // For a pass that is recorded: x for the weight's gradient, the weight for x's.

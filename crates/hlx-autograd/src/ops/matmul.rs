@@ -3,7 +3,7 @@
 use hlx_core::{Buffer, Device};
 use hlx_kernels::broadcast_shape;
 use hlx_kernels::product::{
-    End, Incoming, MatMul, Matrices, Operand, Role, Source, matmul_integers, multiply,
+    End, Incoming, MatMul, Matrices, Operand, Role, matmul_integers, multiply,
 };
 
 use super::weight_gradient::WeightGradient;
@@ -133,9 +133,10 @@ impl Tensor {
             let [[of_dc, of_b], _] = roles_of_gradients(roles);
             let incoming = Incoming::new(of_dc, &dc, reads_rows);
             if let (true, Some(a)) = (b.place.requires_grad(), &a.values) {
+                let a = a.buffer()?;
                 let gradient = WeightGradient {
                     dy: &incoming,
-                    x: Source::Stored(&a.buffer()?),
+                    x: (&a).into(),
                     widths: [n, k],
                     rows,
                     transposed: true,

@@ -2,17 +2,39 @@
 
 use hlx_core::{ALIGNMENT_WORDS, Buffer, Device};
 use hlx_kernels::elementwise::add_assign;
+use hlx_kernels::product::halves::Halves;
 use hlx_kernels::product::{End, Incoming, Source, multiply};
 use hlx_kernels::{KernelError, KernelTuning};
 
 use crate::{Backward, Batch, Input, Result};
+
+/// What went through a layer, as its weight's gradient reads it.
+#[derive(Clone, Copy)]
+pub(super) enum Through<'a> {
+    /// Numbers that are rounded or quantised first, if the products of a device read such.
+    Source(Source<'a>),
+    /// The rounded operand that the forward pass has read.
+    Halves(&'a Halves),
+}
+
+impl<'a> From<Source<'a>> for Through<'a> {
+    fn from(source: Source<'a>) -> Self {
+        Self::Source(source)
+    }
+}
+
+impl<'a> From<&'a Buffer> for Through<'a> {
+    fn from(values: &'a Buffer) -> Self {
+        Self::Source(values.into())
+    }
+}
 
 /// A weight's gradient dyᵀ x, summed over `rows` rows.
 pub(super) struct WeightGradient<'a> {
     /// The gradient that comes in.
     pub dy: &'a Incoming<'a>,
     /// What was saved of the forward pass.
-    pub x: Source<'a>,
+    pub x: Through<'a>,
     /// The columns of both.
     pub widths: [usize; 2],
     pub rows: usize,
@@ -34,7 +56,7 @@ impl WeightGradient<'_> {
             && shards > 1
             && self.widths[0] * self.widths[1]
                 >= KernelTuning::of(pass.device()).shards_in_turn_from
-            && let Source::Stored(x) = self.x
+            && let Through::Source(Source::Stored(x)) = self.x
             && let Some(out) = pass.open_sum(weight, batch)?
         {
             let in_turn = ShardsInTurn {
@@ -65,8 +87,10 @@ impl WeightGradient<'_> {
         let dy = self
             .dy
             .columns(device, windows.map(|[dy, _]| dy), shards, of_dy)?;
-        let x = windows.map_or(self.x, |[_, x]| x.into());
-        let x = dy.beside(device, x, of_x)?;
+        let x = match windows.map_or(self.x, |[_, x]| x.into()) {
+            Through::Source(x) => dy.beside(device, x, of_x)?,
+            Through::Halves(x) => dy.beside_halves(x, of_x),
+        };
         let operands = match self.transposed {
             true => [&x, &dy.operand],
             false => [&dy.operand, &x],

@@ -505,6 +505,13 @@ pub struct GradientColumns<'a> {
 }
 
 impl GradientColumns<'_> {
+    /// The columns of what was saved in 16 bits, \[shards, rows of a shard, columns\], likewise.
+    pub fn beside_halves(&self, saved: &Halves, columns: usize) -> Operand {
+        let own = self.operand.of();
+        let of = Matrices::shards([own.outer, own.terms], columns);
+        Operand::Halves(saved.clone(), of)
+    }
+
     /// The columns of what was saved, \[shards, rows of a shard, columns\], for a product with these. Quantised, rows without
     /// a gradient, such as padding, count in no exponent.
     ///

@@ -1,8 +1,9 @@
 //! Operands that are remembered with the values that they were made of, and weights that are prepared once for many passes.
 
-use hlx_core::{Buffer, DType, Device};
+use hlx_core::{Buffer, DType, Device, Half};
 
 use super::formats::Format;
+use super::halves::Halves;
 use super::operand::{Matrices, Operand};
 use super::quantised::{Prepared, prepare_rows_and_columns};
 use super::role::Role;
@@ -39,6 +40,9 @@ impl Operand {
         of: Matrices,
         make: impl FnOnce() -> Result<Self, E>,
     ) -> Result<Self, E> {
+        if let Some(half) = role.half(device) {
+            return Self::remembered_halves(device, values, of_leaf, (half, of), make);
+        }
         let Some(format) = role.format(device) else {
             return make();
         };
@@ -56,6 +60,29 @@ impl Operand {
         };
         if let (true, Self::Quantised(prepared, _)) = (remembers, &made) {
             remember(device, &buffer, view, prepared.clone());
+        }
+        Ok(made)
+    }
+
+    /// The same of numbers in 16 bits, which rows and columns are read from: several maps of one input round it once.
+    fn remembered_halves<E: From<KernelError>>(
+        device: &Device,
+        values: View<'_>,
+        of_leaf: bool,
+        (half, of): (Half, Matrices),
+        make: impl FnOnce() -> Result<Self, E>,
+    ) -> Result<Self, E> {
+        let (buffer, view) = place_of(values)?;
+        let columns = of.lines()[1];
+        let fits = |one: &Halves| one.is_of(half, columns);
+        if let Some(halves) = buffer.recall(fits).filter(|_| view.is_none()) {
+            return Ok(Self::Halves(halves, of));
+        }
+        let made = make()?;
+        if let (Self::Halves(halves, _), true, None) =
+            (&made, device.is_recording() && !of_leaf, view)
+        {
+            device.remember(&buffer, halves.clone(), fits);
         }
         Ok(made)
     }
