@@ -311,8 +311,8 @@ class CausalLM(Module):
         """Adds low-rank adapters (LoRA) to the linear layers that are named, and freezes all other parameters.
 
         Targets are names as the library PEFT has them for the model's family (`c_attn` of GPT-2, `q_proj` of Llama),
-        or patterns of HLX's names (`*.attention.qkv`). A layer then computes `x W^T + alpha / rank * (x A^T) B^T`; B
-        begins with zeros. Make the optimizer afterwards. With
+        or patterns of HLX's names (`*.attention.qkv`), or "all-linear". A layer then computes
+        `x W^T + alpha / rank * (x A^T) B^T`; B begins with zeros. Make the optimizer afterwards. With
 
         - `rslora` alpha is over the root of the rank;
         - `dora` each row of such a layer's weight has a magnitude of its own, which is trained too;

@@ -11,6 +11,7 @@
 //! `(x Wᵀ + scale (x Aᵀ) Bᵀ) · (magnitude / n) + bias`. The magnitudes begin as the norms of the rows of `W`.
 
 mod config;
+mod expressions;
 mod rules;
 mod weights;
 
@@ -18,7 +19,8 @@ use hlx_autograd::{DType, Tensor, no_grad};
 use hlx_kernels::product::of_floats;
 
 pub use self::config::{LoraConfig, NamePatterns};
-pub(crate) use self::rules::{LoraRules, expression, is, pattern};
+pub(crate) use self::expressions::{expression, is, pattern};
+pub(crate) use self::rules::LoraRules;
 pub(crate) use self::weights::Adapter;
 use crate::{Init, Mode, Parameter, ParameterBuilder, Result};
 

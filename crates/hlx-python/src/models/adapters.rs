@@ -15,38 +15,55 @@ use crate::wait::run_as;
 /// The configuration of adapters, from the JSON of a [`LoraConfig`]: targets and modules are names of PEFT's, or HLX's
 /// patterns.
 fn config_of(held: &Held, config: &str) -> PyResult<LoraConfig> {
+    /// PEFT's word for every linear layer except the output.
+    const ALL: &str = "all-linear";
     let model = held.source.model().config();
     let given: LoraConfig = serde_json::from_str(config)
         .map_err(|error| value_error(format!("add_adapter: {error}")))?;
     given.check().map_err(of_nn)?;
-    let named = |names: &[String]| !names.iter().any(|name| name.contains(['*', '.']));
-    if !named(&given.targets) || !named(&given.modules_to_save) {
-        return Ok(given);
-    }
+    let are_names = |names: &[String]| !names.iter().any(|name| name.contains(['*', '.']));
+    let (targets, modules) = (&given.targets, &given.modules_to_save);
+    let (by_target, by_module) = (are_names(targets), are_names(modules));
     if model.family().is_none() {
-        let anywhere = |name: &String| format!("*.{name}");
+        let anywhere = |names: &[String], are_names: bool| -> Vec<String> {
+            let names = names.iter();
+            match are_names {
+                true => names.map(|name| format!("*.{name}")).collect(),
+                false => names.cloned().collect(),
+            }
+        };
         return Ok(LoraConfig {
-            targets: given.targets.iter().map(anywhere).collect(),
-            modules_to_save: given.modules_to_save.iter().map(anywhere).collect(),
+            targets: anywhere(targets, by_target),
+            modules_to_save: anywhere(modules, by_module),
             ..given
         });
     }
     let names_head = |name: &&String| "lm_head".ends_with(name.as_str());
-    if let Some(name) = given.modules_to_save.iter().find(names_head)
+    if let Some(name) = modules.iter().find(names_head)
         && model.tied_output
     {
         return Err(value_error(format!(
             "add_adapter: modules_to_save names {name}, and the model's output is tied to its embedding; name that"
         )));
     }
+    let by_list = by_target && targets[..] != [ALL];
     let numbers = serde_json::json!({
-        "peft_type": "LORA", "r": given.rank, "lora_alpha": given.alpha, "target_modules": given.targets,
-        "modules_to_save": given.modules_to_save,
+        "peft_type": "LORA", "r": given.rank, "lora_alpha": given.alpha,
+        "target_modules": if by_list { serde_json::json!(targets) } else { ALL.into() },
+        "modules_to_save": if by_module { modules.clone() } else { Vec::new() },
     });
     let read = read_peft_config(numbers.to_string().as_bytes(), model).map_err(of_nn)?;
     Ok(LoraConfig {
-        targets: read.targets,
-        modules_to_save: read.modules_to_save,
+        targets: if by_target {
+            read.targets
+        } else {
+            given.targets
+        },
+        modules_to_save: if by_module {
+            read.modules_to_save
+        } else {
+            given.modules_to_save
+        },
         ..given
     })
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::names::{PEFT_CONFIG_FILE, is_neutral, names_head};
 use super::patterns::{self, Patterns};
 use super::targets::{saved_of, targets_of};
 
@@ -9,12 +10,6 @@ use crate::error::NnError;
 use crate::files::hugging_face::{Place, place_of};
 use crate::layers::LoraConfig;
 use crate::{CausalConfig, CausalLm, Parameter, ParameterBuilder, Result};
-
-/// PEFT's file of an adapter's numbers.
-pub const PEFT_CONFIG_FILE: &str = "adapter_config.json";
-
-/// The output's layer.
-pub(super) const HEAD: &str = "lm_head";
 
 /// Keys that are read here.
 const READ: [&str; 13] = [
@@ -137,22 +132,6 @@ fn check_others(keys: &Map<String, Value>) -> Result<(), String> {
         return Err(format!("`{name}` is {value}, which is not known here"));
     }
     Ok(())
-}
-
-pub(super) fn names_head(keys: &Map<String, Value>) -> bool {
-    let targets = keys.get("target_modules").and_then(Value::as_array);
-    targets.is_some_and(|targets| targets.iter().any(|one| one == HEAD))
-}
-
-/// Whether a key's value is that of a key that is left out.
-pub(super) fn is_neutral(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(value) => !value,
-        Value::Array(values) => values.is_empty(),
-        Value::Object(values) => values.is_empty(),
-        Value::Number(_) | Value::String(_) => false,
-    }
 }
 
 /// The parameters of a model: names, shapes, and where the files of its family have them.

@@ -3,14 +3,13 @@
 use safetensors::tensor::SafeTensors;
 use serde_json::{Map, Value};
 
-use super::tensors::{PREFIX, expect, read};
+use super::names::{HEAD, PREFIX, expect, names_head, read};
 use crate::files::hugging_face::{NamedTensor, Place, place_of, stored_shape, transposed};
 use crate::layers::lora::LoraConfig;
 use crate::parameters::format_error;
 use crate::{Architecture, CausalConfig, Parameter, Result, Weights};
 
-/// The output's layer, and its tensor.
-const HEAD: &str = "lm_head";
+/// The output's tensor.
 const HEAD_WEIGHT: &str = "lm_head.weight";
 
 /// The table of tokens under the families' names.
@@ -154,7 +153,7 @@ pub fn peft_unties_output(text: &[u8], tensors: &[u8], config: &CausalConfig) ->
     if !config.tied_output {
         return Ok(false);
     }
-    if super::config::names_head(&keys) {
+    if names_head(&keys) {
         return Ok(true);
     }
     let entries = entries(&keys);

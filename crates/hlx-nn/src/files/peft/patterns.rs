@@ -3,7 +3,7 @@
 use fancy_regex::{Regex, escape};
 use serde_json::{Map, Value};
 
-use super::tensors::of_parts;
+use super::names::of_parts;
 use crate::files::hugging_face::Place;
 use crate::layers::lora::{LoraConfig, is, pattern};
 

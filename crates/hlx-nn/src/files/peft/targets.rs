@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use fancy_regex::Regex;
 use serde_json::{Map, Value};
 
-use super::config::{HEAD, is_neutral};
 use super::modules::{are_saved, entries};
+use super::names::{HEAD, is_neutral};
 use crate::files::hugging_face::Place;
 use crate::layers::lora::{expression, is};
 use crate::{Architecture, CausalConfig, Parameter};

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-use super::rules::pattern;
+use super::expressions::pattern;
 use crate::Result;
 use crate::error::NnError;
 

@@ -3,6 +3,7 @@
 use fancy_regex::Regex;
 
 use super::config::{LoraConfig, NamePatterns};
+use super::expressions::{is, pattern};
 use crate::parameters::matches;
 
 /// What a configuration says of each layer.
@@ -81,28 +82,8 @@ fn key_at<T>(patterns: &NamePatterns<T>, at: usize) -> &str {
     patterns.iter().nth(at).map_or("", |(key, _)| key)
 }
 
-/// PEFT's rule: the expression describes a whole name, or its last parts.
-pub(crate) fn pattern(key: &str) -> Result<Regex, String> {
-    // Compiled alone too: `a)|(b` is none, whatever stands around it.
-    expression(key).and_then(|_| expression(&format!("^(.*\\.)?({key})$")))
-}
-
-/// Compiles a regular expression; the reason of an error is one line.
-pub(crate) fn expression(text: &str) -> Result<Regex, String> {
-    Regex::new(text).map_err(|error| {
-        let text = error.to_string();
-        let last = text.lines().last().unwrap_or_default().trim();
-        last.trim_start_matches("error: ").to_owned()
-    })
-}
-
 fn compiled<T: Copy>(patterns: &NamePatterns<T>) -> Vec<(Regex, T)> {
     let compiled = patterns.iter();
     let compiled = compiled.filter_map(|(key, value)| Some((pattern(key).ok()?, *value)));
     compiled.collect()
-}
-
-/// Whether an expression describes a name; one that takes too long to tell does not.
-pub(crate) fn is(pattern: &Regex, name: &str) -> bool {
-    pattern.is_match(name).unwrap_or(false)
 }
