@@ -27,6 +27,7 @@ pub mod print;
 pub mod product;
 pub mod profile;
 pub mod prove;
+pub mod qlora;
 pub mod rank_table;
 pub mod recurrent;
 pub mod report;

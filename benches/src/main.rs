@@ -10,8 +10,8 @@ use hlx_bench::measure::Ready;
 use hlx_bench::statistics::{Statistics, median};
 use hlx_bench::table::{Row, Run};
 use hlx_bench::{
-    blocks, causal, decode, exhaustive, facts, optimizers, peers, prove, report, results, serve,
-    table, thresholds, tiles, versus,
+    blocks, causal, decode, exhaustive, facts, optimizers, peers, prove, qlora, report, results,
+    serve, table, thresholds, tiles, versus,
 };
 use hlx_bench::{note, say};
 use hlx_core::{Arithmetic, Device};
@@ -50,6 +50,8 @@ enum Verb {
     Tiles(tiles::Arguments),
     /// Time products with weights in blocks, as quantised files have them.
     Blocks(blocks::Arguments),
+    /// Train adapters over a base in blocks that is drawn from a seed (QLoRA): memory, losses and times of steps.
+    Qlora(qlora::Arguments),
     /// Time steps of the optimizers, with their state on the device and in the host's memory.
     Optimizers(optimizers::Arguments),
     /// Compare every input of each function between a device and the CPU, and state the largest
@@ -128,6 +130,7 @@ fn main() -> ExitCode {
         Some(Verb::Thresholds(arguments)) => thresholds::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Tiles(arguments)) => tiles::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Blocks(arguments)) => blocks::run(arguments).map(|()| ExitCode::SUCCESS),
+        Some(Verb::Qlora(arguments)) => qlora::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Optimizers(arguments)) => optimizers::run(arguments).map(|()| ExitCode::SUCCESS),
         Some(Verb::Exhaustive(arguments)) => exhaustive::run(arguments),
         Some(Verb::Prove(arguments)) => prove::run(arguments),

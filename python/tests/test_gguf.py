@@ -7,6 +7,7 @@ import pytest
 import hlx
 
 FILES = Path(__file__).parents[2] / "crates/hlx-gguf/tests/fixtures/models"
+BLOCKS = Path(__file__).parents[2] / "zoo/weights/ascii-llama.gguf"
 
 
 def load(name: str, **options: object) -> hlx.models.CausalLM:
@@ -54,3 +55,30 @@ def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
     path.write_bytes((FILES / "llama.gguf").read_bytes()[:-40])
     with pytest.raises(ValueError, match="text.gguf: "):
         hlx.load_model(path, "cpu")
+
+
+def test_adapters_are_trained_over_the_blocks(tmp_path: Path) -> None:
+    """QLoRA: the adapters alone are parameters, the file's blocks stay, and PEFT's files bring the bits back."""
+    model = hlx.load_model(BLOCKS, "cpu")
+    ids = hlx.tensor([[5, 9, 2, 7, 1, 3]])
+    before = model(ids)
+    model.add_adapter(2, 4.0, ["q_proj", "v_proj", "down_proj"], seed=1)
+    assert hlx.equal(model(ids), before)
+    assert all(".lora_" in name for name, _ in model.named_parameters())
+    optimizer = hlx.optim.AdamW(model.parameters(), lr=0.01)
+    losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        logits = model(ids[:, :-1])
+        loss = hlx.nn.functional.cross_entropy(logits.reshape(5, -1), ids[:, 1:].reshape(5))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[2] < losses[0]
+    model.save_adapter(tmp_path / "adapter")
+    read = hlx.load_model(BLOCKS, "cpu", adapter=tmp_path / "adapter")
+    assert hlx.equal(read(ids), model(ids))
+    assert not hlx.equal(model(ids), before)
+    model.merge_adapter()
+    assert model.adapter_config is None
+    assert hlx.allclose(model(ids), read(ids), atol=0.05)

@@ -5,16 +5,18 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use hlx_core::Device;
+use hlx_gguf::NewKinds;
 use hlx_nn::{
     CONFIG_FILE, CausalLm, LoraConfig, MODEL_FILE, Model, PEFT_CONFIG_FILE, PEFT_FILE, peft_config,
 };
 use hlx_train::model_folder::{
-    FolderKind, NamedFile, NewFolder, folders_of, open_adapted, stated_companions,
+    FolderKind, NamedFile, NewFolder, folders_of, merge_to_gguf, merged, stated_companions,
 };
 use hlx_train::task::Sizes;
 use hlx_train::trained::Trained;
 
 use crate::print::say;
+use crate::quantize::kinds;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -33,27 +35,34 @@ pub struct Arguments {
     /// Add the adapters to the weights and write the whole model.
     #[arg(long)]
     merge: bool,
+    /// Write the merged model as a GGUF file, OUT, in such blocks or floats: f16, bf16, q8_0, q4_k_m, ..
+    #[arg(long, value_name = "KIND", value_parser = kinds, requires = "merge")]
+    to: Option<NewKinds>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(kinds) = arguments.to {
+        let (run, adapter) = (&arguments.run, arguments.adapter.as_deref());
+        merge_to_gguf(run, adapter, &arguments.out, kinds)?;
+        return say!("{}", arguments.out.display());
+    }
     let read = arguments.read()?;
     let kind = match arguments.merge {
         true => FolderKind::Merged,
         false => FolderKind::Adapter,
     };
     let new = NewFolder::at(&arguments.out, kind, &read)?;
-    let (model, config) = arguments.open()?;
-    let weights = model.weights();
-    let family = model.config().family();
     let (own, companions): ([NamedFile; 2], Vec<NamedFile>) = if arguments.merge {
-        weights.merge_lora(&config)?;
+        let model = merged(&arguments.run, arguments.adapter.as_deref())?;
         let sizes = Sizes::Language(Box::new(model.config().clone()));
         let own = [
-            (MODEL_FILE, weights.base_to_safetensors()?),
+            (MODEL_FILE, model.weights().to_safetensors()?),
             (CONFIG_FILE, sizes.to_bytes()?),
         ];
         (own, stated_companions(&read[0])?)
     } else {
+        let (model, config) = arguments.open()?;
+        let (weights, family) = (model.weights(), model.config().family());
         let own = [
             (PEFT_FILE, weights.lora_to_safetensors(&config, family)?),
             (
@@ -71,13 +80,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 impl Arguments {
-    /// The model with its adapters, and their numbers.
+    /// The model of a run with its adapters, and their numbers.
     fn open(&self) -> Result<(Model<CausalLm>, LoraConfig)> {
-        let device = Device::cpu()?;
-        if let Some(adapter) = &self.adapter {
-            return open_adapted(&device, &self.run, adapter);
-        }
-        let trained = Trained::open(&device, &self.run, false)?;
+        let trained = Trained::open(&Device::cpu()?, &self.run, false)?;
         let config = trained.config.lora();
         let config = config
             .with_context(|| format!("{}: has no adapters (section [lora])", self.run.display()))?;

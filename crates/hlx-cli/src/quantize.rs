@@ -47,7 +47,7 @@ pub struct Arguments {
 }
 
 /// The names of the kinds: recipes of blocks, and floats.
-fn kinds(name: &str) -> Result<NewKinds, String> {
+pub(crate) fn kinds(name: &str) -> Result<NewKinds, String> {
     let floats = [BlockKind::F32, BlockKind::F16, BlockKind::BF16];
     let floats = floats.map(|kind| (kind.name().to_lowercase(), NewKinds::Floats(kind)));
     let recipes = Recipe::ALL.map(|recipe| (recipe.name().to_owned(), NewKinds::Recipe(recipe)));

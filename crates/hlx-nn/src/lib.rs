@@ -55,7 +55,7 @@ pub use files::{
     PEFT_CONFIG_FILE, PEFT_FILE, TensorSource, export_hugging_face, gguf_of, has_blocks,
     hugging_face_config, hugging_face_dtype, hugging_face_files, hugging_face_name,
     hugging_face_notes, hugging_face_tensors, import_hugging_face, import_hugging_face_as,
-    import_in_blocks, import_tensors, is_exported_config, is_hugging_face_folder,
+    import_in_blocks, import_over, import_tensors, is_exported_config, is_hugging_face_folder,
     is_own_peft_config, load_language_model, load_language_model_as, load_model, model_files,
     parse_hugging_face_config, peft_config, peft_unties_output, read_hugging_face_config,
     read_language_model_config, read_peft_config, save_model,
@@ -84,8 +84,8 @@ pub use optimizer::{
     clip_grad_value_, state_spans,
 };
 pub use parameters::{
-    InferenceModel, ModelBuffer, Parameter, ParameterBuilder, ParameterSet, ParameterUse, Part,
-    Parts, PreparedWeights, Undivided, Weights, WeightsSnapshot, check_finite,
+    FrozenBase, InferenceModel, ModelBuffer, Parameter, ParameterBuilder, ParameterSet,
+    ParameterUse, Part, Parts, PreparedWeights, Undivided, Weights, WeightsSnapshot, check_finite,
 };
 pub use schedule::{DecayShape, OneCycle, Plateau, PlateauConfig, PlateauState, Schedule};
 pub use shard_plan::ShardPlan;

@@ -2,9 +2,11 @@
 
 use std::ops::Deref;
 
+use hlx_autograd::DType;
 use hlx_core::Device;
+use hlx_kernels::product::blocks::{BlockFormat, BlockRows};
 
-use crate::{ParameterBuilder, Result, Weights};
+use crate::{Parameter, ParameterBuilder, Result, Weights};
 
 /// A module whose parameters and buffers have been allocated. It can be used as the module itself.
 #[derive(Debug)]
@@ -41,6 +43,40 @@ impl<M> Model<M> {
         let mut builder = ParameterBuilder::new();
         let module = declare(&mut builder)?;
         let weights = builder.build_zeroed(device)?;
+        Ok(Self { module, weights })
+    }
+
+    /// Declares a module whose adapters are trained over a frozen base, which lies apart from its weights: see
+    /// [`ParameterBuilder::build_over`].
+    ///
+    /// # Errors
+    /// As [`Model::new`], and as [`ParameterBuilder::build_over`].
+    pub fn over_base(
+        device: &Device,
+        seed: u64,
+        dtype: DType,
+        declare: impl FnOnce(&mut ParameterBuilder) -> Result<M>,
+        blocks: impl FnMut(&Parameter) -> Result<Option<BlockRows>>,
+    ) -> Result<Self> {
+        let mut builder = ParameterBuilder::new();
+        let module = declare(&mut builder)?;
+        let weights = builder.build_over(device, seed, dtype, blocks)?;
+        Ok(Self { module, weights })
+    }
+
+    /// As [`Model::over_base`], over a base in blocks that is drawn from the seed: see [`ParameterBuilder::build_over_drawn`].
+    ///
+    /// # Errors
+    /// As [`Model::over_base`].
+    pub fn over_drawn_base(
+        device: &Device,
+        seed: u64,
+        format: &'static BlockFormat,
+        declare: impl FnOnce(&mut ParameterBuilder) -> Result<M>,
+    ) -> Result<Self> {
+        let mut builder = ParameterBuilder::new();
+        let module = declare(&mut builder)?;
+        let weights = builder.build_over_drawn(device, seed, format)?;
         Ok(Self { module, weights })
     }
 

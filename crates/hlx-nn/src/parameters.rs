@@ -1,6 +1,7 @@
 //! Parameters and buffers: declared by layers, stored flat. All values lie in one memory block, all
 //! gradients, once a backward pass needs them, in a second of the same layout.
 
+mod base;
 mod builder;
 mod files;
 mod finite;
@@ -17,12 +18,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use hlx_autograd::{DType, Tensor};
 use hlx_core::sizes;
 
+pub use self::base::FrozenBase;
 pub use self::builder::ParameterBuilder;
 pub use self::files::WeightsSnapshot;
 pub(crate) use self::files::{as_f32, format_error};
 pub use self::finite::check_finite;
 pub(crate) use self::finite::non_finite;
 pub use self::inference::InferenceModel;
+pub(crate) use self::inference::load_values;
 pub use self::parts::{Part, Parts, Undivided};
 pub use self::prepared::PreparedWeights;
 pub use self::set::ParameterSet;

@@ -2,6 +2,7 @@
 
 mod adapter;
 mod gguf;
+mod merged;
 mod stated;
 mod write;
 
@@ -15,11 +16,13 @@ use hlx_core::files::place;
 use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
     CausalInput, CausalLm, CausalModel, InferenceModel, LoraConfig, Mode, Model, ParameterBuilder,
-    has_blocks, hugging_face_dtype, hugging_face_tensors, import_in_blocks, is_hugging_face_folder,
-    load_language_model, load_language_model_as, peft_unties_output, read_peft_config,
+    has_blocks, hugging_face_dtype, hugging_face_tensors, import_in_blocks, import_over,
+    is_hugging_face_folder, load_language_model, load_language_model_as, peft_unties_output,
+    read_language_model_config, read_peft_config,
 };
 
 pub use self::gguf::{export_as_stored, export_gguf, import_blocks, import_gguf};
+pub use self::merged::{merge_to_gguf, merged};
 pub use self::write::{
     Beside, CHAT_TEMPLATE_FILE, FolderKind, NewFolder, PROCESSOR_TEMPLATE_FILE, bring_companions,
     companions, export, files_of, folders_of, import, save, stated_companions,
@@ -46,8 +49,8 @@ pub fn open_as(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Ope
         "{}: is no run, and has no moving average",
         path.display()
     );
-    // Blocks are multiplied as they lie, unless their values are wanted in a type or with an adapter.
-    let keeps_blocks = opening.dtype.is_none() && opening.adapter.is_none() && has_blocks(path)?;
+    // Blocks are multiplied as they lie, also under an adapter, unless their values are wanted in a type.
+    let keeps_blocks = opening.dtype.is_none() && has_blocks(path)?;
     let own = if keeps_blocks {
         Arithmetic::Integer
     } else {
@@ -55,6 +58,10 @@ pub fn open_as(device: &Device, path: &Path, opening: Opening<'_>) -> Result<Ope
     };
     let device = &device.in_arithmetic(opening.arithmetic.unwrap_or(own))?;
     if let Some(adapter) = opening.adapter {
+        if keeps_blocks {
+            let (model, _) = open_adapted_in_blocks(device, path, adapter)?;
+            return Ok(Opened::Whole(Arc::new(model)));
+        }
         return open_adapted_as(device, path, adapter, opening.dtype.unwrap_or(DType::F32));
     }
     if keeps_blocks && device.arithmetic() == Arithmetic::Integer {
@@ -169,6 +176,31 @@ pub fn open_adapted(
     let weights = model.weights();
     weights.load_base_safetensors(&base.weights().to_safetensors()?)?;
     let loaded = weights.load_lora(&tensors, &lora, config.family());
+    loaded.with_context(named)?;
+    Ok((model, lora))
+}
+
+/// As [`open_adapted`], with the matrices of the model in blocks where a GGUF file has them so, as the frozen base of the adapter.
+///
+/// # Errors
+/// As [`open_adapted`].
+pub fn open_adapted_in_blocks(
+    device: &Device,
+    path: &Path,
+    adapter: &Path,
+) -> Result<(Model<CausalLm>, LoraConfig)> {
+    let mut config = read_language_model_config(path)?;
+    let (numbers, tensors) = adapter::read(adapter)?;
+    let named = || adapter.display().to_string();
+    if peft_unties_output(&numbers, &tensors, &config).with_context(named)? {
+        config.tied_output = false;
+    }
+    let lora = read_peft_config(&numbers, &config).with_context(named)?;
+    let model = import_over(device, path, 0, |b| {
+        b.with_lora(lora.clone());
+        CausalLm::new(b, &config)
+    })?;
+    let loaded = model.weights().load_lora(&tensors, &lora, config.family());
     loaded.with_context(named)?;
     Ok((model, lora))
 }

@@ -17,7 +17,8 @@ pub struct Opening<'a> {
     /// For a run: with the moving average of its weights.
     pub average: bool,
     /// The type that its matrices are held in; without one, that of 16 bits in which a Hugging Face folder
-    /// stores all of them, else f32. With an adapter it is f32 without one: the adapter's factors are matrices too.
+    /// stores all of them, else f32. With an adapter it is f32 without one: the adapter's factors are matrices too. Matrices in blocks stay so
+    /// without one, also under an adapter.
     pub dtype: Option<DType>,
     /// The arithmetic of its products; without one, that of its run, `integer` where it has matrices in blocks, or `portable`.
     pub arithmetic: Option<Arithmetic>,

@@ -75,6 +75,11 @@ impl Trained {
             return Ok((Opened::Whole(Arc::new(trained.model)), trained.config));
         }
         let trained = Self::open(&Device::cpu()?, path, opening.average)?;
+        ensure!(
+            trained.model.weights().base().is_none(),
+            "{}: its base stays as lora.base stores it, expected no type",
+            path.display()
+        );
         let arithmetic = opening.arithmetic.unwrap_or(trained.config.arithmetic);
         let device = &device.in_arithmetic(arithmetic)?;
         let declare = task::language(&trained.config, trained.model.config().clone());
@@ -145,7 +150,10 @@ pub fn prove(checkpoint: &Checkpoint) -> Result<()> {
         builder.with_lora(lora_from_bytes(checkpoint.file(LORA_FILE)?).with_context(path)?);
     }
     sizes.declare(&mut builder)?;
-    task::prove_weights(checkpoint, &builder.build_zeroed(&device)?)?;
+    task::prove_weights(
+        checkpoint,
+        &task::build_stored(checkpoint, builder, &device)?,
+    )?;
     let state = State::from_bytes(checkpoint.file(STATE_FILE)?).with_context(path)?;
     let digest = state.optimizer.digest();
     checkpoint.prove("optimizer's state", &checkpoint.digests.optimizer, &digest)

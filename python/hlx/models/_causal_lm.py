@@ -469,6 +469,7 @@ def load_model(
     "integer", "fast" or "fast_f16"; if left out, "integer" for a GGUF file with quantised weights, "portable" for another
     file or folder, and that
     of the run. `adapter` is the folder of an adapter of the library PEFT, and all other parameters are frozen then;
+    those of a GGUF file stay in its blocks, and the adapter's alone are the model's parameters;
     `average` takes the moving average of a run's weights. Raises ValueError for a path that is none of these, and for
     a model that HLX cannot compute exactly as it is meant.
 

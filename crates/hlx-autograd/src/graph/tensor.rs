@@ -8,7 +8,7 @@ mod taped;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use hlx_core::{Arithmetic, Buffer, DType, Device, Element, last_moment};
+use hlx_core::{Buffer, DType, Device, Element, last_moment};
 use hlx_kernels::Layout;
 use hlx_kernels::product::{Matrices, Operand, Role, takes_sources};
 
@@ -299,11 +299,10 @@ impl Tensor {
         values: impl FnOnce() -> Result<Buffer>,
     ) -> Result<Operand> {
         let (device, of_leaf) = (self.device(), self.is_of_leaf());
-        let is_of_blocks = role == Role::Weight && device.arithmetic() == Arithmetic::Integer;
-        if let Some(blocks) = self.in_blocks().filter(|_| is_of_blocks)
-            && of == Matrices::rows(1, blocks.sizes[0], blocks.sizes[1])
+        if role == Role::Weight
+            && let Some(operand) = self.operand_of_blocks(of)?
         {
-            return Ok(Operand::Blocks(blocks.clone()));
+            return Ok(operand);
         }
         Operand::remembered(device, self.operand(), of_leaf, role, of, || {
             let origin = self.recipe().and_then(|again| again.origin.as_ref());

@@ -24,7 +24,7 @@ pub(super) struct SavedAffine {
     weight: Input,
     bias: Option<Input>,
     /// The weight and its values, where a gradient of the input is computed.
-    values: Option<(Tensor, Saved)>,
+    values: Option<(Tensor, Option<Saved>)>,
     k: usize,
     n: usize,
 }
@@ -214,8 +214,14 @@ impl SavedAffine {
         let Some((weight, values)) = &self.values else {
             return Ok(());
         };
-        let (values, of) = (values.values()?, Matrices::columns(1, self.n, self.k));
-        let weight = weight.product_operand(Role::Weight, of, || Ok(values))?;
+        let of = Matrices::columns(1, self.n, self.k);
+        let weight = match values {
+            Some(values) => {
+                let values = values.values()?;
+                weight.product_operand(Role::Weight, of, || Ok(values))?
+            }
+            None => weight.product_operand(Role::Weight, of, || weight.buffer())?,
+        };
         let dy = dy.rows(device, rows, self.n)?;
         let end = End {
             epilogue,
@@ -225,9 +231,13 @@ impl SavedAffine {
     }
 }
 
-/// A weight, out of the tape, and its values.
-fn saved(weight: &Tensor) -> Result<(Tensor, Saved)> {
-    Ok((weight.detach(), weight.save_values(&weight.buffer()?)))
+/// A weight, out of the tape, and its values; those of blocks, which do not change, are computed where they are read.
+fn saved(weight: &Tensor) -> Result<(Tensor, Option<Saved>)> {
+    let values = match weight.in_blocks() {
+        Some(_) => None,
+        None => Some(weight.save_values(&weight.buffer()?)),
+    };
+    Ok((weight.detach(), values))
 }
 
 /// The addition of a residual, or of an earlier gradient, in a product's epilogue.

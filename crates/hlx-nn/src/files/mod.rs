@@ -9,7 +9,7 @@ pub use hugging_face::{
     Arriving, GGUF_FILE, LOADING, NamedTensor, TensorSource, export_hugging_face, gguf_of,
     has_blocks, hugging_face_config, hugging_face_dtype, hugging_face_files, hugging_face_name,
     hugging_face_notes, hugging_face_tensors, import_hugging_face, import_hugging_face_as,
-    import_in_blocks, import_tensors, is_exported_config, parse_hugging_face_config,
+    import_in_blocks, import_over, import_tensors, is_exported_config, parse_hugging_face_config,
     read_hugging_face_config,
 };
 pub use language_model::{

@@ -15,13 +15,13 @@ mod expressions;
 mod rules;
 mod weights;
 
-use hlx_autograd::{DType, Tensor, no_grad};
+use hlx_autograd::{Tensor, no_grad};
 use hlx_kernels::product::of_floats;
 
 pub use self::config::{LoraConfig, NamePatterns};
 pub(crate) use self::expressions::{expression, is, pattern};
 pub(crate) use self::rules::LoraRules;
-pub(crate) use self::weights::Adapter;
+pub(crate) use self::weights::{Adapter, module_of};
 use crate::{Init, Mode, Parameter, ParameterBuilder, Result};
 
 /// The end of the names of the first factors.
@@ -125,10 +125,7 @@ fn adapted_weight(weight: &Tensor, factors: [&Tensor; 2], scale: f32) -> Result<
     no_grad(|| {
         let [w, a, b] = [weight, factors[0], factors[1]].map(|x| -> Result<Tensor> {
             let x = x.detach();
-            let x = match x.dtype() == DType::F32 && !x.is_of_blocks() {
-                true => x,
-                false => x.to_dtype(DType::F32)?,
-            };
+            let x = x.values_apart()?;
             Ok(Tensor::from_buffer(&floats, x.buffer()?, x.shape())?)
         });
         Ok(w?.add(&b?.matmul(&a?)?.mul(scale)?)?)

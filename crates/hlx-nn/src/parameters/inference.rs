@@ -147,22 +147,7 @@ impl<M> InferenceModel<M> {
     /// [`NnError::Mismatch`] for another number of values, or a finite one that the type rounds to infinity;
     /// and what the device reports.
     pub fn load(&self, parameter: &Parameter, values: &[f32]) -> Result<()> {
-        let (found, expected) = (values.len(), parameter.n_elements());
-        if found != expected {
-            let reason = format!(
-                "{} has {found} elements, expected {expected}",
-                parameter.name()
-            );
-            return Err(NnError::mismatch("inference", reason));
-        }
-        let mut place = parameter.tensor()?;
-        check_range(parameter.name(), values, place.dtype())?;
-        place.copy_(&Tensor::from_slice(
-            &self.device,
-            values,
-            parameter.shape(),
-        )?)?;
-        Ok(())
+        load_values(&self.device, parameter, values)
     }
 
     /// The device.
@@ -251,8 +236,24 @@ fn check_range(name: &str, values: &[f32], dtype: DType) -> Result<()> {
     }
 }
 
+/// Replaces the values of a frozen parameter by these, rounded to its type.
+pub(crate) fn load_values(device: &Device, parameter: &Parameter, values: &[f32]) -> Result<()> {
+    let (found, expected) = (values.len(), parameter.n_elements());
+    if found != expected {
+        let reason = format!(
+            "{} has {found} elements, expected {expected}",
+            parameter.name()
+        );
+        return Err(NnError::mismatch("inference", reason));
+    }
+    let mut place = parameter.tensor()?.detach();
+    check_range(parameter.name(), values, place.dtype())?;
+    place.copy_(&Tensor::from_slice(device, values, parameter.shape())?)?;
+    Ok(())
+}
+
 /// Gives the matrices their blocks that have some, and returns the bytes.
-fn take_blocks(
+pub(super) fn take_blocks(
     device: &Device,
     parameters: &[Parameter],
     mut blocks: impl FnMut(&Parameter) -> Result<Option<BlockRows>>,
@@ -279,7 +280,7 @@ fn take_blocks(
 /// Gives every other parameter its memory, matrices that of a type, and returns the bytes. Matrices of one number of
 /// columns that follow each other lie in one buffer, so that those which one input goes through can be one
 /// product.
-fn allocate(device: &Device, dtype: DType, parameters: &[Parameter]) -> Result<usize> {
+pub(super) fn allocate(device: &Device, dtype: DType, parameters: &[Parameter]) -> Result<usize> {
     let mut n_bytes = 0;
     // Those in blocks have theirs.
     let is_without = |parameter: &&Parameter| parameter.tensor().is_err();

@@ -12,7 +12,7 @@ use hlx_kernels::tree_digest::TensorSpan;
 
 use super::builder::Declared;
 use super::gradients::{FlatGradients, zeros};
-use super::{BufferKind, ModelBuffer, Parameter, ParameterUse, Part};
+use super::{BufferKind, FrozenBase, ModelBuffer, Parameter, ParameterUse, Part};
 use crate::Result;
 use crate::error::NnError;
 
@@ -39,6 +39,8 @@ pub struct Weights {
     /// The buffers that never change.
     constants: Vec<ModelBuffer>,
     draws_masks: bool,
+    /// The frozen parameters, where they lie apart.
+    pub(super) base: Option<FrozenBase>,
     /// What this process updates, where others update the rest.
     pub(super) part: OnceLock<Part>,
     /// Whether optimizers' state lies in the host's memory.
@@ -75,6 +77,7 @@ impl Weights {
             buffer_offsets,
             constants,
             draws_masks,
+            base: None,
             part: OnceLock::new(),
             offloads: AtomicBool::new(false),
         };
@@ -131,10 +134,17 @@ impl Weights {
     /// memory of the old device: make it anew.
     ///
     /// # Errors
-    /// What either device reports.
+    /// [`NnError::Config`] for adapters over a base that lies apart, which stays where it is; what either device reports.
     pub fn to(&mut self, device: &Device) -> Result<()> {
         if device.is_same(&self.device) {
             return Ok(());
+        }
+        if self.base.is_some() {
+            return Err(NnError::Config {
+                what: "to",
+                reason: "the base in blocks stays on its device: open the model on the other one"
+                    .to_owned(),
+            });
         }
         let move_over = |from: &Buffer| -> Result<Buffer> {
             let buffer = device.alloc(from.len())?;

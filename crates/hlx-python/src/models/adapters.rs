@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use hlx_nn::{
-    CausalLm, LoraConfig, Model, PEFT_CONFIG_FILE, PEFT_FILE, peft_config, read_peft_config,
+    CausalLm, LoraConfig, Model, PEFT_CONFIG_FILE, PEFT_FILE, import_over, peft_config,
+    read_peft_config,
 };
 use hlx_train::model_folder::{FolderKind, NewFolder};
 use pyo3::prelude::*;
@@ -68,6 +69,16 @@ fn config_of(held: &Held, config: &str) -> PyResult<LoraConfig> {
     })
 }
 
+/// Fails for a target that names no layer.
+fn check_targets(adapted: &Model<CausalLm>, lora: &LoraConfig) -> PyResult<()> {
+    match adapted.weights().unmatched_targets(lora)[..] {
+        [first, ..] => Err(value_error(format!(
+            "add_adapter: {first} names no linear layer of the model"
+        ))),
+        [] => Ok(()),
+    }
+}
+
 fn no_adapters(operation: &str) -> PyErr {
     value_error(format!("{operation}: the model has no adapters"))
 }
@@ -91,7 +102,6 @@ impl PyLanguageModel {
     /// Gives the layers that a configuration names adapters, the first factors drawn by a seed, and freezes all else.
     fn add_adapter(&self, py: Python<'_>, config: &str, seed: u64) -> PyResult<()> {
         let held = self.held();
-        let model = held.whole("add_adapter")?;
         if held.lora.is_some() {
             return Err(value_error(
                 "add_adapter: the model has adapters; merge them first",
@@ -99,6 +109,19 @@ impl PyLanguageModel {
         }
         let lora = config_of(&held, config)?;
         let device = held.device()?;
+        if let Some(path) = held.path_of_blocks() {
+            let config = held.source.model().config().clone();
+            let adapted = run_as(py, of_nn, || {
+                import_over(&device, &path, seed, |b| {
+                    b.with_lora(lora.clone());
+                    CausalLm::new(b, &config)
+                })
+            })?;
+            check_targets(&adapted, &lora)?;
+            self.replace(held.with_model(adapted, Some(lora)));
+            return Ok(());
+        }
+        let model = held.whole("add_adapter")?;
         let adapted = run_as(py, of_nn, || {
             let adapted = Model::new(&device, seed, |b| {
                 b.with_lora(lora.clone());
@@ -109,10 +132,7 @@ impl PyLanguageModel {
             weights.load_base_safetensors(&model.weights().to_safetensors()?)?;
             Ok(adapted)
         })?;
-        if let [first, ..] = adapted.weights().unmatched_targets(&lora)[..] {
-            let text = format!("add_adapter: {first} names no linear layer of the model");
-            return Err(value_error(text));
-        }
+        check_targets(&adapted, &lora)?;
         self.replace(held.with_model(adapted, Some(lora)));
         Ok(())
     }
@@ -127,7 +147,18 @@ impl PyLanguageModel {
             .ok_or_else(|| no_adapters("merge_adapter"))?;
         let device = held.device()?;
         let merged = run_as(py, of_nn, || {
-            let weights = model.weights();
+            let wide = match model.weights().base() {
+                Some(_) => {
+                    let wide = Model::zeroed(&device, |b| {
+                        b.with_lora(lora.clone());
+                        CausalLm::new(b, model.config())
+                    })?;
+                    model.weights().widen_into(wide.weights())?;
+                    Some(wide)
+                }
+                None => None,
+            };
+            let weights = wide.as_ref().map_or(model.weights(), Model::weights);
             weights.merge_lora(lora)?;
             let merged = Model::zeroed(&device, |b| CausalLm::new(b, model.config()))?;
             merged

@@ -7,6 +7,7 @@ use hlx_autograd::DType;
 use hlx_core::{Arithmetic, Device};
 use hlx_nn::{
     CausalConfig, CausalLm, CausalModel, LoraConfig, Mode, Model, Parameter, ParameterBuilder,
+    has_blocks,
 };
 use hlx_train::model_folder::{self, is_run};
 use hlx_train::model_source::ModelSource;
@@ -56,6 +57,19 @@ impl Held {
                 "{operation}: the model's matrices are held in 16 bits, for inference alone; load it with \
                  dtype=hlx.float32"
             ))),
+        }
+    }
+
+    /// Where the model was read from, if its matrices are in blocks and it has no adapters.
+    pub fn path_of_blocks(&self) -> Option<PathBuf> {
+        match self.source.model() {
+            Opened::Half(model) => {
+                let mut parameters = model.parameters().iter();
+                let has_blocks =
+                    parameters.any(|one| one.tensor().is_ok_and(|tensor| tensor.is_of_blocks()));
+                self.folder.clone().filter(|_| has_blocks)
+            }
+            Opened::Whole(_) => None,
         }
     }
 
@@ -118,8 +132,16 @@ fn arithmetic_of(name: Option<&str>) -> PyResult<Option<Arithmetic>> {
 fn opened(device: &Device, folder: PathBuf, opening: Opening<'_>) -> anyhow::Result<Held> {
     let is_whole = opening.dtype.is_none_or(|dtype| dtype == DType::F32);
     if let Some(adapter) = opening.adapter.filter(|_| is_whole) {
-        let device = device.in_arithmetic(opening.arithmetic.unwrap_or_default())?;
-        let (model, lora) = model_folder::open_adapted(&device, &folder, adapter)?;
+        let keeps_blocks = opening.dtype.is_none() && has_blocks(&folder)?;
+        let usual = match keeps_blocks {
+            true => Arithmetic::Integer,
+            false => Arithmetic::default(),
+        };
+        let device = device.in_arithmetic(opening.arithmetic.unwrap_or(usual))?;
+        let (model, lora) = match keeps_blocks {
+            true => model_folder::open_adapted_in_blocks(&device, &folder, adapter)?,
+            false => model_folder::open_adapted(&device, &folder, adapter)?,
+        };
         model.weights().freeze_all_but_lora(&lora)?;
         let source = ModelSource::at(&folder)?.with_model(Opened::Whole(Arc::new(model)))?;
         return Ok(Held::new(source, Some(folder), Some(lora)));
@@ -292,6 +314,11 @@ impl PyLanguageModel {
         let device = PyDevice::from_argument(Some(device))?.open(py)?;
         let held = self.held();
         let model = held.whole("to")?;
+        if model.weights().base().is_some() {
+            return Err(value_error(
+                "to: the base in blocks stays on its device; load the model on the other one",
+            ));
+        }
         let made = run_as(py, of_nn, || copied(model, &device, held.lora.as_ref()))?;
         Ok(held.with_model(made, held.lora.clone()).into())
     }

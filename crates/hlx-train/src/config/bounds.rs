@@ -206,6 +206,8 @@ mod tests {
         "train.optimizer",
         "train.offload",
         "train.init_from",
+        "lora.base",
+        "lora.base_sha256",
         "train.freeze",
         "train.skip_non_finite",
         "train.allow_non_finite",

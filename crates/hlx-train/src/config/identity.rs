@@ -7,9 +7,10 @@ use super::Config;
 /// Keys that decide no bit of a step: where the corpus and the first weights lie (the chain has their
 /// digests), the threads that make images, the presets (the sizes and the shape say the same), the micro-batch,
 /// recomputation and what lies in the host's memory, what is logged, evaluated and saved when, and when to stop.
-const FREE_KEYS: [&str; 22] = [
+const FREE_KEYS: [&str; 23] = [
     "data.path",
     "data.workers",
+    "lora.base",
     "model.architecture",
     "model.preset",
     "train.micro_batch_size",
@@ -32,9 +33,10 @@ const FREE_KEYS: [&str; 22] = [
     "train.keep",
 ];
 /// Keys that each rank of a run has for itself.
-const OWN_KEYS: [&str; 4] = [
+const OWN_KEYS: [&str; 5] = [
     "data.path",
     "data.workers",
+    "lora.base",
     "train.init_from",
     "train.micro_batch_size",
 ];

@@ -38,6 +38,12 @@ pub struct LoraSection {
     /// Patterns for the names of modules that are trained as a whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modules_to_save: Vec<String>,
+    /// The frozen base, held as it is stored: see [`Config::base`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// The SHA-256 of the base; that of the file when the run begins, if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_sha256: Option<String>,
 }
 
 /// The patterns in the order in which they count: a table of TOML has none of its own.
@@ -91,9 +97,7 @@ impl Config {
         if self.model.classifier_kind().is_some() {
             return fault("lora", "a classifier has no adapters");
         }
-        if self.train.init_from.is_none() {
-            return fault("lora", "needs train.init_from, the model that is adapted");
-        }
+        self.check_base()?;
         match lora.check() {
             Ok(()) => Ok(()),
             Err(error) => fault("lora", error.to_string()),

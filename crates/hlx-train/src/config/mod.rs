@@ -3,6 +3,7 @@
 //! A file is read by [`Config::load`], which names the file, the line and the key of whatever is
 //! wrong in it. `docs/configuration.md` lists the keys for users.
 
+mod base;
 mod bounds;
 mod causal;
 mod check;
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use fault::{Checked, fault};
 
+pub use base::Base;
 pub use causal::preset;
 pub use data::{DataSection, Format, RowKind, WindowKind};
 pub(crate) use lora::lora_to_bytes;

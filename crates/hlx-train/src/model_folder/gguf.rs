@@ -9,9 +9,9 @@ use hlx_core::Device;
 use hlx_core::files::{Output, place, read_json};
 use hlx_gguf::{BlockKind, Gguf, GgufError, GgufModel, NewKinds, NewModel, NewTokenizer};
 use hlx_nn::{
-    CONFIG_FILE, CausalConfig, GGUF_FILE, gguf_of, hugging_face_config, hugging_face_dtype,
-    hugging_face_tensors, is_hugging_face_folder, load_language_model, model_files,
-    parse_hugging_face_config,
+    CONFIG_FILE, CausalConfig, CausalLm, GGUF_FILE, Model, gguf_of, hugging_face_config,
+    hugging_face_dtype, hugging_face_tensors, is_hugging_face_folder, load_language_model,
+    model_files, parse_hugging_face_config,
 };
 use hlx_text::Tokenizer;
 
@@ -131,7 +131,7 @@ fn warn_of_changes(folder: &Path, model: &GgufModel) -> Result<()> {
 }
 
 /// Fails for a file to write that is one of those that are read.
-fn check_output(from: &Path, to: &Path, read: &[PathBuf]) -> Result<()> {
+pub(super) fn check_output(from: &Path, to: &Path, read: &[PathBuf]) -> Result<()> {
     let mut inputs = files_of(&folders_of(from)?);
     inputs.extend(read.iter().cloned());
     let output = Output::at(to).and_then(|output| output.apart_from(&inputs));
@@ -160,6 +160,19 @@ pub fn export_gguf(
         "{}: has adapters; `hlx lora --merge` writes a model without",
         named()
     );
+    write_model(&model, from, &read[0], to, kinds, importance)
+}
+
+/// As [`export_gguf`], of a model in memory that was read from a path, with the tokenizer of a folder.
+pub(super) fn write_model(
+    model: &Model<CausalLm>,
+    from: &Path,
+    tokenizer: &Path,
+    to: &Path,
+    kinds: NewKinds,
+    importance: Option<&Importance>,
+) -> Result<u64> {
+    let named = || from.display().to_string();
     let config = model.config();
     let json = hugging_face_config(config)?;
     let weights = model.weights();
@@ -170,7 +183,7 @@ pub fn export_gguf(
         .collect();
     let mut new = NewModel::of(&json, &shapes, kinds).with_context(named)?;
     check_described(config, &new).with_context(named)?;
-    if let (Some(tokenizer), specials) = tokenizer_of(&read[0])? {
+    if let (Some(tokenizer), specials) = tokenizer_of(tokenizer)? {
         add_tokenizer(&mut new, &tokenizer, &specials, config.vocabulary).with_context(named)?;
     }
     let values = tensors.into_iter().map(|(name, _, values)| (name, values));

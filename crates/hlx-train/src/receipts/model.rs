@@ -8,7 +8,7 @@ use hlx_core::digest::sha256_of_file;
 use hlx_core::files;
 use hlx_gguf::Gguf;
 use hlx_kernels::tree_digest::{DigestKind, ListDigest, TensorRoot, tree_digest};
-use hlx_nn::gguf_of;
+use hlx_nn::{Parameter, gguf_of};
 use hlx_receipt::{ModelDigests, NamedFile, Sha256, canonical};
 
 use crate::generate::TextModel;
@@ -133,11 +133,7 @@ pub fn weights_digest(model: &Opened) -> Result<String> {
 /// The digest over all parameters, and buffers behind them, in the order of declaration, each widened to f32.
 pub(super) fn list_digest(model: &Opened) -> Result<ListDigest> {
     let mut roots = Vec::new();
-    let parameters = match model {
-        Opened::Whole(model) => model.weights().parameters(),
-        Opened::Half(model) => model.parameters(),
-    };
-    for parameter in parameters {
+    for parameter in parameters_of(model) {
         roots.push(root(parameter.name(), &parameter.tensor()?)?);
     }
     if let Opened::Whole(model) = model {
@@ -146,6 +142,14 @@ pub(super) fn list_digest(model: &Opened) -> Result<ListDigest> {
         }
     }
     Ok(ListDigest::new(roots))
+}
+
+/// All parameters in the order of declaration, also those of a base that lies apart.
+fn parameters_of(model: &Opened) -> Vec<&Parameter> {
+    match model {
+        Opened::Whole(model) => model.weights().parameters_and_base(),
+        Opened::Half(model) => model.parameters().iter().collect(),
+    }
 }
 
 fn root(name: &str, tensor: &Tensor) -> Result<TensorRoot> {
@@ -166,14 +170,8 @@ fn root(name: &str, tensor: &Tensor) -> Result<TensorRoot> {
 
 /// The type that the matrices are held in; `blocks` where some are in those of a GGUF file.
 fn dtype_of(model: &Opened) -> &'static str {
-    let Opened::Half(model) = model else {
-        return "f32";
-    };
-    let tensors = model
-        .parameters()
-        .iter()
-        .filter_map(|one| one.tensor().ok());
-    let tensors: Vec<Tensor> = tensors.collect();
+    let parameters = parameters_of(model).into_iter();
+    let tensors: Vec<Tensor> = parameters.filter_map(|one| one.tensor().ok()).collect();
     if tensors.iter().any(Tensor::is_of_blocks) {
         return BLOCKS;
     }

@@ -52,6 +52,9 @@ pub use tensorboard::EventFile;
 /// The checkpoint's file of the adapters' numbers; a model without adapters has none.
 pub const LORA_FILE: &str = "lora.json";
 
+/// The checkpoint's file of what its adapters stand over; a model whose base is in the checkpoint has none.
+pub const BASE_FILE: &str = "base.json";
+
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};

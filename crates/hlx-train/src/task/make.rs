@@ -11,6 +11,7 @@ use hlx_nn::{
     check_finite, load_language_model,
 };
 
+use super::over_base::over_base;
 use super::{Corpus, ImageTask, LanguageTask, Sizes, Task, TokenTask, Tokens};
 use crate::config::Config;
 use crate::data::{RandomWindows, VOCABULARY};
@@ -115,6 +116,9 @@ fn language_model(
     checkpoint: Option<&Checkpoint>,
 ) -> Result<Model<CausalLm>> {
     let sizes = config.language_model(tokens, fixed)?;
+    if let Some(base) = config.base()? {
+        return over_base(device, config, &base, sizes, checkpoint);
+    }
     if let Some(checkpoint) = checkpoint {
         return load_language(device, checkpoint, config, sizes);
     }
@@ -139,6 +143,9 @@ pub(crate) fn load_trained_language(
         Sizes::Classifier(_) => VOCABULARY,
     };
     let sizes = config.language_model(vocabulary, true)?;
+    if let Some(base) = config.base()? {
+        return over_base(device, config, &base, sizes, Some(checkpoint));
+    }
     load_language(device, checkpoint, config, sizes)
 }
 
@@ -194,16 +201,25 @@ fn load<M>(
     wanted: &Sizes,
     declare: impl FnOnce(&mut ParameterBuilder) -> hlx_nn::Result<M>,
 ) -> Result<Model<M>> {
-    let name = || checkpoint.path().display().to_string();
+    check_sizes(checkpoint, wanted)?;
+    let model = Model::zeroed(device, declare)?;
+    prove_weights(checkpoint, model.weights())?;
+    Ok(model)
+}
+
+/// Fails for a checkpoint of a language model of other sizes.
+pub(super) fn checked_sizes(checkpoint: &Checkpoint, sizes: &CausalConfig) -> Result<()> {
+    check_sizes(checkpoint, &Sizes::Language(Box::new(sizes.clone())))
+}
+
+fn check_sizes(checkpoint: &Checkpoint, wanted: &Sizes) -> Result<()> {
     let sizes = read_sizes(checkpoint)?;
     ensure!(
         sizes == *wanted,
         "{}: is of another model than the run's config.toml: {sizes:?}",
-        name()
+        checkpoint.path().display()
     );
-    let model = Model::zeroed(device, declare)?;
-    prove_weights(checkpoint, model.weights())?;
-    Ok(model)
+    Ok(())
 }
 
 fn read_sizes(checkpoint: &Checkpoint) -> Result<Sizes> {

@@ -1,7 +1,5 @@
 //! A language model over token shards.
 
-use std::path::Path;
-
 use anyhow::{Context as _, Result, ensure};
 use hlx_nn::{CausalLm, CausalModel, Model};
 use hlx_text::{
@@ -50,7 +48,7 @@ impl TokenTask {
             "sample.prompts: the data have no tokenizer beside them"
         );
         let (kind, length) = (config.data.rows(), config.row_length());
-        let begins_with = config.train.init_from.as_deref().map(Path::new);
+        let begins_with = config.begins_with();
         let ends = match &data.tokenizer {
             Some(tokenizer) if !config.sample.prompts.is_empty() => {
                 SpecialTokens::of_run(begins_with, tokenizer)?.ends

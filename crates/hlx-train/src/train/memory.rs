@@ -138,7 +138,7 @@ pub fn written(bytes: u64) -> String {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_zero(bytes: &u64) -> bool {
+pub(super) fn is_zero(bytes: &u64) -> bool {
     *bytes == 0
 }
 

@@ -7,7 +7,7 @@ use anyhow::Result;
 use hlx_core::Device;
 use serde::Serialize;
 
-use super::memory::{Needs, optimizer_bytes, run_memory};
+use super::memory::{Needs, is_zero, optimizer_bytes, run_memory};
 use super::{Engine, RunMemory, SmallerRun, TrainOptions, written};
 use crate::config::{Config, Offload, OptimizerKind};
 use crate::task::Corpus;
@@ -19,6 +19,9 @@ pub struct TrainPlan {
     pub n_parameters: usize,
     /// Bytes of the parameters.
     pub parameter_bytes: u64,
+    /// Bytes of the frozen base of adapters, where it lies apart.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub base_bytes: u64,
     /// Bytes of the gradients.
     pub gradient_bytes: u64,
     /// Bytes of the optimizer's state, wherever it lies.
@@ -53,13 +56,9 @@ impl TrainPlan {
     ///
     /// # Errors
     /// As [`Trainer::new`](super::Trainer::new), except for memory that the device lacks.
-    pub fn new(device: &Device, mut config: Config, options: &TrainOptions) -> Result<Self> {
+    pub fn new(device: &Device, config: Config, options: &TrainOptions) -> Result<Self> {
         device.give_no_memory();
         let corpus = Corpus::load(&options.data_path, &config)?;
-        if let Some(from) = &config.train.init_from {
-            let absolute = std::path::absolute(from)?;
-            config.train.init_from = Some(absolute.to_string_lossy().into_owned());
-        }
         let (engine, progress) = Engine::new(device, config, corpus, None)?;
         let memory = run_memory(&engine, progress.epoch)?;
         let weights = engine.weights();
@@ -67,10 +66,12 @@ impl TrainPlan {
         let gradient_bytes = 4 * weights.all_gradients()?.len() as u64;
         let optimizer_bytes = optimizer_bytes(engine.optimizer.as_ref());
         let on_device = optimizer_bytes.saturating_sub(memory.host_bytes);
-        let known = parameter_bytes + gradient_bytes + on_device;
+        let base_bytes = weights.base().map_or(0, |base| base.n_bytes() as u64);
+        let known = parameter_bytes + base_bytes + gradient_bytes + on_device;
         Ok(Self {
             n_parameters: weights.n_elements(),
             parameter_bytes,
+            base_bytes,
             gradient_bytes,
             optimizer_bytes,
             other_bytes: memory.state_bytes.saturating_sub(known),
@@ -146,6 +147,9 @@ impl fmt::Display for TrainPlan {
             ""
         };
         writeln!(f, "parameters   {}", written(self.parameter_bytes))?;
+        if self.base_bytes > 0 {
+            writeln!(f, "base         {}", written(self.base_bytes))?;
+        }
         writeln!(f, "gradients    {}", written(self.gradient_bytes))?;
         writeln!(f, "optimizer    {}{place}", written(self.optimizer_bytes))?;
         writeln!(f, "other state  {}", written(self.other_bytes))?;

@@ -9,9 +9,10 @@ use super::{NotFinite, Observer, Outcome, Trainer};
 use crate::config::{Format, lora_to_bytes};
 use crate::evaluate::Evaluation;
 use crate::run::{
-    Checkpoint, Digests, EvalSplit, LORA_FILE, MONITOR_FILE, Retention, SCHEDULE_FILE,
+    BASE_FILE, Checkpoint, Digests, EvalSplit, LORA_FILE, MONITOR_FILE, Retention, SCHEDULE_FILE,
     schedule_state_bytes,
 };
+use crate::task::StatedBase;
 
 /// Files of a checkpoint, by their names.
 pub(super) type Files = Vec<(&'static str, Vec<u8>)>;
@@ -163,6 +164,9 @@ impl Trainer {
         }
         if let Some(lora) = self.engine.config.lora() {
             files.push((LORA_FILE, lora_to_bytes(&lora)?));
+        }
+        if let Some(base) = StatedBase::of(&self.engine.config)? {
+            files.push((BASE_FILE, base.to_bytes()?));
         }
         if self.engine.config.train.is_watched() {
             files.push((MONITOR_FILE, self.monitor.to_bytes()?));

@@ -104,6 +104,7 @@ impl Trainer {
         shares_device: bool,
     ) -> Result<Self> {
         agreed_on(group, check_count(group, &config))?;
+        agreed_on(group, config.resolve_first_weights())?;
         let start = options.start.without_unstarted();
         let mut opened = agreed_on(group, open(&start, &config, group))?;
         let corpus = match group.is_alone() {
@@ -113,10 +114,6 @@ impl Trainer {
         if config.data.format.has_path() {
             let absolute = std::path::absolute(&options.data_path)?;
             config.data.path = absolute.to_string_lossy().into_owned();
-        }
-        if let Some(from) = &config.train.init_from {
-            let absolute = std::path::absolute(from)?;
-            config.train.init_from = Some(absolute.to_string_lossy().into_owned());
         }
         let checkpoint = opened.as_mut().and_then(|opened| opened.checkpoint.take());
         let checkpoint = agreed_on(group, everywhere(group, checkpoint))?;
@@ -318,7 +315,7 @@ fn bring_companions(folder: &RunFolder, config: &Config, data: &Path) -> Result<
     if folder.path().join(TOKENIZER_FILE).is_file() {
         return Ok(());
     }
-    let from = config.train.init_from.as_deref().map(Path::new);
+    let from = config.begins_with();
     model_folder::bring_companions(data, from, folder.path())
 }
 

@@ -13,6 +13,7 @@ use crate::run::{
     Bits, ChainRecord, Checkpoint, LossSum, Progress, STATE_FILE, State, read_schedule_state,
     tensor_digits,
 };
+use crate::task::build_stored;
 use crate::train::Engine;
 
 /// Compares a record with the one made now; `state` holds the digests of the latter.
@@ -214,7 +215,7 @@ fn saved_tensors(engine: &Engine, checkpoint: &Checkpoint) -> Result<Values> {
         builder.with_lora(lora);
     }
     engine.task.sizes().declare(&mut builder)?;
-    let weights = builder.build_zeroed(&Device::cpu()?)?;
+    let weights = build_stored(checkpoint, builder, &Device::cpu()?)?;
     weights
         .load_safetensors(checkpoint.file(MODEL_FILE)?)
         .with_context(path)?;

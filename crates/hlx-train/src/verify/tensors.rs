@@ -10,7 +10,7 @@ use hlx_nn::{CONFIG_FILE, MODEL_FILE, ParameterBuilder, Weights, digested_tensor
 use super::Verification;
 use crate::config::{Config, lora_from_bytes};
 use crate::run::{Checkpoint, LORA_FILE, RunFolder, STATE_FILE, State};
-use crate::task::Sizes;
+use crate::task::{Sizes, build_stored};
 
 /// A tensor of a state.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +52,7 @@ pub(super) type Stored = (TensorSpan, Vec<f32>);
 
 /// The tensors of a checkpoint in the order of a record: of the model, and of the optimizer.
 pub(super) fn stored_tensors(checkpoint: &Checkpoint, config: &Config) -> Result<[Vec<Stored>; 2]> {
-    let weights = declared(checkpoint)?.build_zeroed(&Device::cpu()?)?;
+    let weights = build_stored(checkpoint, declared(checkpoint)?, &Device::cpu()?)?;
     weights.load_safetensors(checkpoint.file(MODEL_FILE)?)?;
     let state = State::from_bytes(checkpoint.file(STATE_FILE)?)?;
     let of_state = state.optimizer.tensors.into_iter();
@@ -94,7 +94,7 @@ pub fn tensor_names(folder: &RunFolder) -> Result<Vec<String>> {
     let place = || folder.path().display().to_string();
     let checkpoint = folder.newest()?;
     let checkpoint = checkpoint.with_context(|| format!("{}: holds no checkpoint yet", place()))?;
-    let weights = declared(&checkpoint)?.build_zeroed(&Device::cpu()?)?;
+    let weights = build_stored(&checkpoint, declared(&checkpoint)?, &Device::cpu()?)?;
     let spans = spans(&weights, &folder.config()?).with_context(place)?;
     Ok(spans.concat().into_iter().map(|span| span.name).collect())
 }

@@ -5,6 +5,7 @@ mod classes;
 mod files;
 mod gguf;
 mod harmless;
+mod in_blocks;
 mod keys;
 mod layers;
 mod names;
@@ -35,6 +36,7 @@ use crate::{
 
 use self::gguf::GgufTensors;
 pub use self::gguf::{GGUF_FILE, gguf_of};
+pub use self::in_blocks::{import_in_blocks, import_over};
 pub use self::names::hugging_face_name;
 pub(crate) use self::names::{Place, place_of};
 pub use self::source::{Arriving, TensorSource};
@@ -175,51 +177,6 @@ pub fn import_hugging_face_as(
     let model = InferenceModel::zeroed(device, dtype, |b| CausalLm::new(b, &config))?;
     let parameters = model.parameters();
     read_parameters(&*tensors, parameters, &places, |parameter, arriving| {
-        let values = arriving.into_floats(tensors.path(), parameter.name())?;
-        model.load(parameter, &values)
-    })?;
-    Ok(model)
-}
-
-/// As [`import_hugging_face`], for inference, with matrices in blocks where a GGUF file has them so
-/// ([`hlx_autograd::Tensor::from_blocks`]), and everything else in f32.
-///
-/// # Errors
-/// As [`import_hugging_face`].
-pub fn import_in_blocks(device: &Device, path: &Path) -> Result<InferenceModel<CausalLm>> {
-    let (config, tensors, places) = open_model(path)?;
-    let mut builder = ParameterBuilder::new();
-    CausalLm::new(&mut builder, &config)?;
-    let declared = builder.declared_parameters();
-    let place_of: BTreeMap<&str, &Place> =
-        declared.iter().map(Parameter::name).zip(&places).collect();
-    let in_blocks = |place: &Place| !place.transposed && tensors.in_blocks(&place.name);
-    let declare = |b: &mut ParameterBuilder| CausalLm::new(b, &config);
-    let total: usize = declared.iter().map(Parameter::n_elements).sum();
-    let mut done = 0;
-    let model = InferenceModel::with_blocks(device, DType::F32, declare, |parameter| {
-        tracing::trace!(target: LOADING, done, total);
-        done += parameter.n_elements();
-        let place = place_of[parameter.name()];
-        let shape = tensors.shape(&place.name).unwrap_or_default();
-        if !in_blocks(place) {
-            return Ok(None);
-        }
-        let Arriving::Blocks(matrix) = part_of(&*tensors, shape, place)? else {
-            return Ok(None);
-        };
-        blocks::packed(device, tensors.path(), &place.name, &matrix).map(Some)
-    })?;
-    tracing::trace!(target: LOADING, done = total, total);
-    let others = model.parameters().iter().zip(&places);
-    let has_floats = |parameter: &Parameter| {
-        let tensor = parameter.tensor();
-        tensor.is_ok_and(|tensor| !tensor.is_of_blocks())
-    };
-    let others = others.filter(|(parameter, _)| has_floats(parameter));
-    let (parameters, places): (Vec<_>, Vec<_>) =
-        others.map(|(a, b)| (a.clone(), b.clone())).unzip();
-    read_parameters(&*tensors, &parameters, &places, |parameter, arriving| {
         let values = arriving.into_floats(tensors.path(), parameter.name())?;
         model.load(parameter, &values)
     })?;

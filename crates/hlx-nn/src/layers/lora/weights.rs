@@ -41,7 +41,7 @@ impl Weights {
     }
 
     /// Sets the magnitude of an adapter, if it has one, to the norms of a matrix's rows.
-    fn set_magnitude(&self, adapter: Adapter<'_>, matrix: &Tensor) -> Result<()> {
+    pub(crate) fn set_magnitude(&self, adapter: Adapter<'_>, matrix: &Tensor) -> Result<()> {
         let Some(magnitude) = adapter.magnitude else {
             return Ok(());
         };
@@ -149,7 +149,7 @@ impl Weights {
 }
 
 /// The module whose parameter this is.
-pub(super) fn module_of(parameter: &Parameter) -> Option<&str> {
+pub(crate) fn module_of(parameter: &Parameter) -> Option<&str> {
     let name = parameter.name();
     (!is_of_adapter(name)).then(|| name.rsplit_once('.').map_or(name, |(module, _)| module))
 }
