@@ -220,6 +220,6 @@ fn an_adapter_is_written_as_peft_has_it_and_merged_into_a_model_folder() {
     place.write("adapter/adapter_config.json", &changed);
     assert_eq!(
         place.fails(&[&merge[..], &["x"]].concat()),
-        "error: adapter: adapter_config.json: `use_dora` is true, which is not known here"
+        "error: adapter: adapter: base_model.model.transformer.h.0.attn.c_attn.lora_magnitude_vector is missing"
     );
 }

@@ -60,7 +60,7 @@ impl LoraRules {
     }
 
     /// The first pattern of ranks or alphas that describes none of the layers: its key and itself.
-    pub fn unused_pattern<'a>(&self, layers: &[&'a str]) -> Option<(&'static str, &str)> {
+    pub fn unused_pattern(&self, layers: &[&str]) -> Option<(&'static str, &str)> {
         let is_unused = |pattern: &Regex| !layers.iter().any(|layer| is(pattern, layer));
         let rank = self.ranks.iter().position(|(one, _)| is_unused(one));
         if let Some(at) = rank {
