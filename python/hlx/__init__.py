@@ -99,7 +99,7 @@ from hlx.amp import autocast  # noqa: E402
 from hlx.contracts import Handle, VulkanContext, collapse, resolve  # noqa: E402
 from hlx.models import load_model  # noqa: E402
 from hlx.random import get_rng_state, seed, set_rng_state  # noqa: E402
-from hlx.runs import Run, Verification, train, verify  # noqa: E402
+from hlx.runs import Audit, AuditCheck, Run, Verification, audit, check_audit, new_key, train, verify  # noqa: E402
 from hlx.serialization import load, save  # noqa: E402
 
 _array_api.attach(Tensor)

@@ -5,6 +5,8 @@ import typing
 from hlx._hlx import device as _device, dtype as _dtype
 from hlx._operations._types import Device as _Device, Dims as _Dims, Number as _Number
 from hlx._operations._types import Operand as _Operand, Shape as _Shape
+from hlx.runs._audit import Audit as Audit
+from hlx.runs._audit import AuditCheck as AuditCheck
 from hlx.errors import Error as Error
 from hlx._hlx import Generator as Generator
 from hlx.contracts import Handle as Handle
@@ -58,6 +60,7 @@ from hlx._operations.composed import atanh as atanh
 from hlx._operations.parts import atleast_1d as atleast_1d
 from hlx._operations.parts import atleast_2d as atleast_2d
 from hlx._operations.parts import atleast_3d as atleast_3d
+from hlx.runs._audit import audit as audit
 from hlx.amp import autocast as autocast
 from hlx import autograd as autograd
 from hlx.nn._functional.images import avg_pool1d as avg_pool1d
@@ -88,6 +91,7 @@ from hlx._operations.functions import ceil as ceil
 from hlx.nn._functional.activations import celu as celu
 from hlx._operations.products import chain_matmul as chain_matmul
 from hlx.nn._functional.resizing import channel_shuffle as channel_shuffle
+from hlx.runs._audit import check_audit as check_audit
 from hlx._operations.parts import chunk as chunk
 from hlx._operations.arithmetic import clamp as clamp
 from hlx._operations.arithmetic import clamp_max as clamp_max
@@ -278,6 +282,7 @@ from hlx._operations.movement import narrow as narrow
 from hlx._operations.comparisons import ne as ne
 from hlx._operations.functions import neg as neg
 from hlx._operations.functions import neg as negative
+from hlx.runs._audit import new_key as new_key
 from hlx import nn as nn
 from hlx._modes import no_grad as no_grad
 from hlx._operations.indexing import nonzero as nonzero

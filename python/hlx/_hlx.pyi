@@ -1801,6 +1801,23 @@ def start_training(
     resume: builtins.bool,
     device: _Device,
 ) -> RunWorker: ...
+def start_audit(
+    run: os.PathLike[builtins.str] | builtins.str,
+    stretches: builtins.int | None,
+    seed: builtins.str | None,
+    key: builtins.str | None,
+    out: builtins.str | None,
+    data: builtins.str | None,
+    micro_batch_size: builtins.int | None,
+    device: _Device,
+) -> RunWorker: ...
+def new_key(path: builtins.str) -> builtins.str: ...
+def check_audit(
+    certificate: builtins.str,
+    run: os.PathLike[builtins.str] | builtins.str,
+    key: builtins.str | None,
+    data: builtins.str | None,
+) -> builtins.str: ...
 def start_verification(
     run: os.PathLike[builtins.str] | builtins.str,
     from_step: builtins.int | None,
@@ -2053,6 +2070,7 @@ __all__ = [
     "binary_cross_entropy_with_logits",
     "cat",
     "characters_tokenizer",
+    "check_audit",
     "check_handle",
     "chunk",
     "clamp_max",
@@ -2130,6 +2148,7 @@ __all__ = [
     "min_dim",
     "mse_loss",
     "narrow",
+    "new_key",
     "next_epoch",
     "next_seed",
     "nll_loss",
@@ -2180,6 +2199,7 @@ __all__ = [
     "split",
     "squeeze",
     "stack",
+    "start_audit",
     "start_training",
     "start_verification",
     "state_digest",

@@ -535,6 +535,23 @@ def start_training(
     resume: builtins.bool,
     device: _Device,
 ) -> RunWorker: ...
+def start_audit(
+    run: os.PathLike[builtins.str] | builtins.str,
+    stretches: builtins.int | None,
+    seed: builtins.str | None,
+    key: builtins.str | None,
+    out: builtins.str | None,
+    data: builtins.str | None,
+    micro_batch_size: builtins.int | None,
+    device: _Device,
+) -> RunWorker: ...
+def new_key(path: builtins.str) -> builtins.str: ...
+def check_audit(
+    certificate: builtins.str,
+    run: os.PathLike[builtins.str] | builtins.str,
+    key: builtins.str | None,
+    data: builtins.str | None,
+) -> builtins.str: ...
 def start_verification(
     run: os.PathLike[builtins.str] | builtins.str,
     from_step: builtins.int | None,

@@ -161,6 +161,7 @@ const TABLE: [Row; 20] = [
         name: "hlx-python",
         hlx: &[
             "hlx-core",
+            "hlx-receipt",
             "hlx-store",
             "hlx-kernels",
             "hlx-contract",

@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use hlx_core::Device;
 use hlx_receipt::{Audit, Certificate, PublicKey, SigningKey, Whole};
-use hlx_train::audit::{AuditOptions, Auditing, Expected, Fault, Outcome, check};
+use hlx_train::audit::{
+    AuditOptions, Auditing, Expected, Fault, OF_THIS_RUN, Outcome, certificate_bytes, check,
+    report, report_of_check,
+};
 use hlx_train::receipts::{Check, Verdict};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::json;
 
-use crate::certificate::certificate_bytes;
 use crate::golden;
 use crate::output::output;
 use crate::print::{self, say};
@@ -98,7 +99,11 @@ impl Arguments {
             _ => None,
         };
         let printed = match self.json {
-            true => say!("{}", to_json(&audit, &outcome, certificate.as_ref())?),
+            true => {
+                let written = certificate.as_ref();
+                let written = written.map(|(path, certificate)| (path.as_path(), certificate));
+                say!("{}", report(&audit, &outcome, written))
+            }
             false => print(&audit, &outcome, certificate.as_ref(), key.is_some()),
         };
         print::or_closed(printed)?;
@@ -122,16 +127,9 @@ impl Arguments {
         };
         let (certificate, checks) = check(&bytes, &self.run, &expected);
         let audit = certificate.as_ref().map(|found| &found.audit);
-        let verdict_of = Verdict::new(checks, || "the certificate is of this run".to_owned());
+        let verdict_of = Verdict::new(checks, || OF_THIS_RUN.to_owned());
         let printed = match self.json {
-            true => say!(
-                "{}",
-                json!({
-                    "kind": "audit check", "equal": verdict_of.valid, "message": verdict_of.message,
-                    "checks": verdict_of.checks, "audit": audit,
-                    "sha256": certificate.as_ref().map(|found| found.sha256),
-                })
-            ),
+            true => say!("{}", report_of_check(&verdict_of, certificate.as_ref())),
             false => print_checks(&verdict_of, audit.filter(|_| verdict_of.valid)),
         };
         print::or_closed(printed)?;
@@ -160,28 +158,6 @@ fn progress_bar(n: u64, json: bool) -> ProgressBar {
 }
 
 type Written = (PathBuf, Certificate);
-
-fn to_json(
-    audit: &Audit,
-    outcome: &Outcome,
-    written: Option<&Written>,
-) -> Result<serde_json::Value> {
-    let (other, difference) = match &outcome.fault {
-        None => (None, None),
-        Some(Fault::OtherState(path)) => (Some(path.display().to_string()), None),
-        Some(Fault::Steps(difference)) => (None, Some(difference)),
-    };
-    Ok(json!({
-        "kind": "audit",
-        "equal": outcome.fault.is_none(),
-        "audit": outcome.fault.is_none().then_some(audit),
-        "other_state": other,
-        "difference": difference,
-        "certificate": written.map(|(path, certificate)| json!({
-            "file": path.display().to_string(), "sha256": certificate.sha256, "key": certificate.key,
-        })),
-    }))
-}
 
 fn print(audit: &Audit, outcome: &Outcome, written: Option<&Written>, has_key: bool) -> Result<()> {
     print_method(audit)?;

@@ -1,7 +1,6 @@
 //! `hlx`: trains, evaluates and runs HLX's models from the command line.
 
 mod audit;
-mod certificate;
 mod chat;
 mod contract;
 mod crew;

@@ -17,7 +17,6 @@ use hlx_train::receipts::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::certificate::certificate_bytes;
 use crate::golden;
 use crate::print::{self, say};
 
@@ -240,7 +239,7 @@ fn check_audit(
     training: Option<&Training>,
     given: &mut [Given],
 ) -> Result<()> {
-    let bytes = certificate_bytes(path)?;
+    let bytes = hlx_train::audit::certificate_bytes(path)?;
     let certificate = Certificate::open(&bytes).with_context(|| path.display().to_string())?;
     for one in given.iter_mut().filter(|one| one.is_valid()) {
         let Some(receipt) = &one.receipt else {

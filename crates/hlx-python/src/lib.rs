@@ -120,8 +120,8 @@ mod _hlx {
     use crate::read::{digest, state_digest};
     #[pymodule_export]
     use crate::runs::{
-        EventWriter, PyRunWorker, plot_runs, run_chain, run_checkpoints, run_config, run_facts,
-        run_metrics, start_training, start_verification,
+        EventWriter, PyRunWorker, check_audit, new_key, plot_runs, run_chain, run_checkpoints,
+        run_config, run_facts, run_metrics, start_audit, start_training, start_verification,
     };
     #[pymodule_export]
     use crate::tensor::PyTensor;

@@ -1,10 +1,12 @@
-//! Runs: training by a configuration, what a run folder holds, and its verification.
+//! Runs: training by a configuration, what a run folder holds, its verification and its audit.
 
+mod auditing;
 mod folder;
 mod training;
 mod verifying;
 mod worker;
 
+pub use auditing::{check_audit, new_key, start_audit};
 pub use folder::{
     EventWriter, plot_runs, run_chain, run_checkpoints, run_config, run_facts, run_metrics,
 };

@@ -465,13 +465,12 @@ def load_model(
 
     The model is in `eval()`. With `dtype=hlx.float16` or `hlx.bfloat16` its matrices are held in that type, for
     inference alone; if it is left out, in the 16-bit type in which a Hugging Face folder or a GGUF file stores all of
-    them, else in float32 (to train such a model, say `dtype=hlx.float32`). `arithmetic` is "portable",
-    "integer", "fast" or "fast_f16"; if left out, "integer" for a GGUF file with quantised weights, "portable" for another
-    file or folder, and that
-    of the run. `adapter` is the folder of an adapter of the library PEFT, and all other parameters are frozen then;
-    those of a GGUF file stay in its blocks, and the adapter's alone are the model's parameters;
-    `average` takes the moving average of a run's weights. Raises ValueError for a path that is none of these, and for
-    a model that HLX cannot compute exactly as it is meant.
+    them, else in float32 (to train such a model, say `dtype=hlx.float32`). `arithmetic` is "portable", "integer",
+    "fast" or "fast_f16"; if left out, "integer" for a GGUF file with quantised weights, "portable" for another file
+    or folder, and that of the run. `adapter` is the folder of an adapter of the library PEFT, and all other
+    parameters are frozen then; those of a GGUF file stay in its blocks, and the adapter's alone are the model's
+    parameters; `average` takes the moving average of a run's weights. Raises ValueError for a path that is none of
+    these, and for a model that HLX cannot compute exactly as it is meant.
 
     >>> config = hlx.models.preset("llama3", vocabulary=64, width=32, n_layers=1, n_heads=4, n_kv_heads=2, head_width=8,
     ...                            feed_forward_width=64, max_positions=16)

@@ -151,7 +151,7 @@ def verify(
     """
     path = run.path if isinstance(run, Run) else Path(os.fspath(run))
     numbers = {"from_step": from_step, "to_step": to_step, "micro_batch_size": micro_batch_size}
-    first, last, size = (_count(name, value) for name, value in numbers.items())
+    first, last, size = (count("verify", name, value) for name, value in numbers.items())
     display = display_of(progress)
 
     def take(kind: str, value: dict[str, Any]) -> bool:
@@ -172,13 +172,14 @@ def verify(
     return found
 
 
-def _count(name: str, value: int | None) -> int | None:
+def count(operation: str, name: str, value: int | None) -> int | None:
+    """A whole number of an operation's argument, or None."""
     if value is None:
         return None
     try:
         number = operator.index(value)
     except TypeError:
-        raise errors.TypeError(f"verify: {name} is {value!r}, expected a whole number") from None
+        raise errors.TypeError(f"{operation}: {name} is {value!r}, expected a whole number") from None
     if not 0 <= number < 1 << 63:
-        raise errors.ValueError(f"verify: {name} is {number}, expected a whole number from 0 on")
+        raise errors.ValueError(f"{operation}: {name} is {number}, expected a whole number from 0 on")
     return number

@@ -16,7 +16,6 @@ use hlx_train::generate::{TextModel, Wanted};
 use hlx_train::receipts::{files_of_model, training_of};
 use hlx_train::sample::Sampling;
 
-use crate::certificate::certificate_bytes;
 use crate::weights::WeightsArguments;
 
 use named::{Named, devices_of};
@@ -134,7 +133,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// Reads a certificate, whose signature must be its key's.
 fn certificate(path: &Path) -> Result<Certificate> {
-    let bytes = certificate_bytes(path)?;
+    let bytes = hlx_train::audit::certificate_bytes(path)?;
     Certificate::open(&bytes).with_context(|| path.display().to_string())
 }
 

@@ -5,7 +5,9 @@
 //! their digests, so that what remains to be wrong are the steps between them. `docs/audit.md` says what this proves.
 
 mod check;
+mod report;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,6 +19,7 @@ use hlx_receipt::{
 };
 
 pub use check::{Expected, check, names_weights};
+pub use report::{OF_THIS_RUN, certificate_bytes, report, report_of_check};
 
 use crate::run::{CHAIN_FILE, Chain};
 use crate::verify::{Difference, Inputs, StoredStates, Verification, VerifyOptions};
@@ -111,6 +114,23 @@ impl Auditing {
     /// # Errors
     /// What the device reports.
     pub fn run(&self, device: &Device, step: &mut dyn FnMut(u64)) -> Result<Outcome> {
+        self.run_while(device, &mut |n| {
+            step(n);
+            true
+        })
+    }
+
+    /// As [`Auditing::run`], unless `step` returns false: the outcome is then that of the stretches compared before, of
+    /// fewer steps than [`Auditing::n_steps`].
+    ///
+    /// # Errors
+    /// As [`Auditing::run`].
+    pub fn run_while(&self, device: &Device, step: &mut dyn FnMut(u64) -> bool) -> Result<Outcome> {
+        let goes_on = Cell::new(true);
+        let step = &mut |n| {
+            goes_on.set(goes_on.get() && step(n));
+            goes_on.get()
+        };
         let mut outcome = Outcome {
             work: AuditWork {
                 steps: Whole(0),
@@ -127,7 +147,7 @@ impl Auditing {
             outcome.work.initial_state = outcome.fault.is_none();
         }
         for &stretch in &self.method.checked {
-            if outcome.fault.is_some() {
+            if outcome.fault.is_some() || !goes_on.get() {
                 break;
             }
             outcome.fault = self.verify(device, stretch, &mut outcome.work, step)?;
@@ -141,7 +161,7 @@ impl Auditing {
         device: &Device,
         [from, to]: [u64; 2],
         work: &mut AuditWork,
-        step: &mut dyn FnMut(u64),
+        step: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<Fault>> {
         let options = VerifyOptions {
             from: (from > 0).then_some(from),
@@ -151,8 +171,8 @@ impl Auditing {
         };
         let verification = Verification::of(device, &self.inputs, &options)?;
         let before = work.steps.0;
-        let report = verification.run(&mut |at| step(before + at - from))?;
-        if report.difference.is_none() {
+        let report = verification.run_while(&mut |at| step(before + at - from))?;
+        if report.difference.is_none() && report.equal_to == Some(to) {
             work.steps.0 += to - from;
         }
         work.records.0 += report.records;
