@@ -1,6 +1,7 @@
 //! Parameters and buffers: declared by layers, stored flat. All values lie in one memory block, all
 //! gradients, once a backward pass needs them, in a second of the same layout.
 
+mod apart;
 mod base;
 mod builder;
 mod files;
@@ -124,6 +125,11 @@ impl Parameter {
     /// The extents, outermost first.
     pub fn shape(&self) -> &[usize] {
         &self.0.shape
+    }
+
+    /// The values that it begins with in a model of a seed, where it is the parameter of this number.
+    pub(crate) fn first_values(&self, seed: u64, place: usize) -> Vec<f32> {
+        self.0.kind.draw(seed, place, self.n_elements())
     }
 
     /// The number of elements.

@@ -12,6 +12,7 @@
 
 mod config;
 mod expressions;
+mod over_base;
 mod rules;
 mod weights;
 
@@ -21,7 +22,7 @@ use hlx_kernels::product::of_floats;
 pub use self::config::{LoraConfig, NamePatterns};
 pub(crate) use self::expressions::{expression, is, pattern};
 pub(crate) use self::rules::LoraRules;
-pub(crate) use self::weights::{Adapter, module_of};
+pub(crate) use self::weights::Adapter;
 use crate::{Init, Mode, Parameter, ParameterBuilder, Result};
 
 /// The end of the names of the first factors.

@@ -250,6 +250,24 @@ impl Weights {
         &self.parameters
     }
 
+    /// The frozen base that the adapters stand over, where it lies apart from them.
+    pub fn base(&self) -> Option<&FrozenBase> {
+        self.base.as_ref()
+    }
+
+    /// All parameters in the order of declaration: those of the base too.
+    pub fn parameters_and_base(&self) -> Vec<&Parameter> {
+        let Some(base) = self.base() else {
+            return self.parameters().iter().collect();
+        };
+        let mut all: Vec<&Parameter> = base.parameters.iter().collect();
+        // In the order of their places, so that each moves those behind it to theirs.
+        for (parameter, &place) in self.parameters().iter().zip(&base.places) {
+            all.insert(place, parameter);
+        }
+        all
+    }
+
     /// The parameter of a name.
     pub fn get(&self, name: &str) -> Option<&Parameter> {
         self.parameters

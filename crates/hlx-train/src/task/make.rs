@@ -11,9 +11,9 @@ use hlx_nn::{
     check_finite, load_language_model,
 };
 
-use super::over_base::over_base;
+use super::over_base::{check_stated, over_base};
 use super::{Corpus, ImageTask, LanguageTask, Sizes, Task, TokenTask, Tokens};
-use crate::config::Config;
+use crate::config::{Base, Config};
 use crate::data::{RandomWindows, VOCABULARY};
 use crate::opening::is_model;
 use crate::run::{Checkpoint, DIGESTS_FILE, RunFolder};
@@ -117,7 +117,7 @@ fn language_model(
 ) -> Result<Model<CausalLm>> {
     let sizes = config.language_model(tokens, fixed)?;
     if let Some(base) = config.base()? {
-        return over_base(device, config, &base, sizes, checkpoint);
+        return adapted(device, config, &base, sizes, checkpoint);
     }
     if let Some(checkpoint) = checkpoint {
         return load_language(device, checkpoint, config, sizes);
@@ -144,9 +144,28 @@ pub(crate) fn load_trained_language(
     };
     let sizes = config.language_model(vocabulary, true)?;
     if let Some(base) = config.base()? {
-        return over_base(device, config, &base, sizes, Some(checkpoint));
+        return adapted(device, config, &base, sizes, Some(checkpoint));
     }
     load_language(device, checkpoint, config, sizes)
+}
+
+/// Makes the language model of a configuration over its base: with new adapters, or with those of a checkpoint.
+fn adapted(
+    device: &Device,
+    config: &Config,
+    base: &Base,
+    sizes: CausalConfig,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<Model<CausalLm>> {
+    if let Some(checkpoint) = checkpoint {
+        check_sizes(checkpoint, &Sizes::Language(Box::new(sizes.clone())))?;
+        check_stated(checkpoint, config)?;
+    }
+    let model = over_base(device, config, base, language(config, sizes))?;
+    if let Some(checkpoint) = checkpoint {
+        prove_weights(checkpoint, model.weights())?;
+    }
+    Ok(model)
 }
 
 fn load_language(
@@ -205,11 +224,6 @@ fn load<M>(
     let model = Model::zeroed(device, declare)?;
     prove_weights(checkpoint, model.weights())?;
     Ok(model)
-}
-
-/// Fails for a checkpoint of a language model of other sizes.
-pub(super) fn checked_sizes(checkpoint: &Checkpoint, sizes: &CausalConfig) -> Result<()> {
-    check_sizes(checkpoint, &Sizes::Language(Box::new(sizes.clone())))
 }
 
 fn check_sizes(checkpoint: &Checkpoint, wanted: &Sizes) -> Result<()> {

@@ -2,11 +2,9 @@
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::Device;
-use hlx_nn::{CausalConfig, CausalLm, Model, import_over};
+use hlx_nn::{CausalLm, Model, ParameterBuilder, Weights, import_over};
 use serde::{Deserialize, Serialize};
 
-use super::language;
-use super::make::{checked_sizes, prove_weights};
 use crate::config::{Base, Config};
 use crate::opening::is_model;
 use crate::run::{BASE_FILE, Checkpoint};
@@ -35,68 +33,59 @@ impl StatedBase {
     }
 }
 
-/// Makes the model of a configuration over its base: with new adapters, or with those of a checkpoint, whose digest is proved as
-/// the base's is.
+/// Makes a model over the base of a configuration, whose digest is proved, with new adapters.
 pub(super) fn over_base(
     device: &Device,
     config: &Config,
     base: &Base,
-    sizes: CausalConfig,
-    checkpoint: Option<&Checkpoint>,
+    declare: impl FnOnce(&mut ParameterBuilder) -> hlx_nn::Result<CausalLm>,
 ) -> Result<Model<CausalLm>> {
-    if let Some(checkpoint) = checkpoint {
-        checked_sizes(checkpoint, &sizes)?;
-    }
-    let declare = language(config, sizes);
-    let model = match base {
-        Base::Drawn(format) => Model::over_drawn_base(device, config.seed, format, declare)?,
-        Base::File(path) => {
-            let named = || format!("lora.base: {}", path.display());
-            ensure!(
-                is_model(path),
-                "{}: holds no model; expected a GGUF file or a model's folder",
-                named()
-            );
-            let stated = config
-                .lora
-                .as_ref()
-                .and_then(|lora| lora.base_sha256.clone());
-            if device.has_memory() {
-                let found = base.sha256().with_context(named)?;
-                ensure!(
-                    stated.is_none() || found == stated,
-                    "{}: is another base: its digest is {}, expected {}",
-                    named(),
-                    found.unwrap_or_default(),
-                    stated.unwrap_or_default()
-                );
-            }
-            import_over(device, path, config.seed, declare).with_context(named)?
+    let path = match base {
+        Base::Drawn(format) => {
+            let model = Model::over_drawn_base(device, config.seed, format, declare)?;
+            return Ok(model);
         }
+        Base::File(path) => path,
     };
-    if let Some(checkpoint) = checkpoint {
-        if checkpoint.digests.files.contains_key(BASE_FILE) {
-            let stated: StatedBase = serde_json::from_slice(checkpoint.file(BASE_FILE)?)?;
-            let found = StatedBase::of(config)?;
-            ensure!(
-                found.as_ref() == Some(&stated),
-                "{}: its adapters stand over the base {}, config.toml says {}",
-                checkpoint.path().display(),
-                stated.sha256.unwrap_or_default(),
-                found.and_then(|one| one.sha256).unwrap_or_default()
-            );
-        }
-        prove_weights(checkpoint, model.weights())?;
+    let named = || format!("lora.base: {}", path.display());
+    ensure!(
+        is_model(path),
+        "{}: holds no model; expected a GGUF file or a model's folder",
+        named()
+    );
+    let stated = config.lora.as_ref();
+    let stated = stated.and_then(|lora| lora.base_sha256.as_ref());
+    if let Some(stated) = stated.filter(|_| device.has_memory()) {
+        let found = base.sha256().with_context(named)?.unwrap_or_default();
+        ensure!(
+            found == *stated,
+            "{}: is another base: its digest is {found}, expected {stated}",
+            named()
+        );
     }
-    Ok(model)
+    import_over(device, path, config.seed, declare).with_context(named)
+}
+
+/// Fails for a checkpoint whose adapters stand over another base than the configuration's.
+pub(super) fn check_stated(checkpoint: &Checkpoint, config: &Config) -> Result<()> {
+    let stated: StatedBase = serde_json::from_slice(checkpoint.file(BASE_FILE)?)?;
+    let found = StatedBase::of(config)?;
+    ensure!(
+        found.as_ref() == Some(&stated),
+        "{}: its adapters stand over the base {}, config.toml says {}",
+        checkpoint.path().display(),
+        stated.sha256.unwrap_or_default(),
+        found.and_then(|one| one.sha256).unwrap_or_default()
+    );
+    Ok(())
 }
 
 /// The weights of a checkpoint's model, declared to a builder, as zeros: without the base where the checkpoint has none.
 pub(crate) fn build_stored(
     checkpoint: &Checkpoint,
-    builder: hlx_nn::ParameterBuilder,
+    builder: ParameterBuilder,
     device: &Device,
-) -> hlx_nn::Result<hlx_nn::Weights> {
+) -> hlx_nn::Result<Weights> {
     match checkpoint.digests.files.contains_key(BASE_FILE) {
         true => builder.build_adapters_zeroed(device),
         false => builder.build_zeroed(device),

@@ -149,7 +149,7 @@ impl Weights {
 }
 
 /// The module whose parameter this is.
-pub(crate) fn module_of(parameter: &Parameter) -> Option<&str> {
+pub(super) fn module_of(parameter: &Parameter) -> Option<&str> {
     let name = parameter.name();
     (!is_of_adapter(name)).then(|| name.rsplit_once('.').map_or(name, |(module, _)| module))
 }
