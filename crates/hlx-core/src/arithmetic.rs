@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dtype::DType;
 use crate::error::CoreError;
 
 /// The arithmetic of products, a value of each handle of a device ([`crate::Device::with_arithmetic`]).
@@ -38,11 +37,27 @@ impl Half {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Bf16, Self::F16];
 
-    /// The dtype of such numbers.
-    pub const fn dtype(self) -> DType {
+    /// The name of the probe's check of matrices of such numbers.
+    pub(crate) const fn check(self) -> &'static str {
         match self {
-            Self::Bf16 => DType::BF16,
-            Self::F16 => DType::F16,
+            Self::Bf16 => "matrices of bf16",
+            Self::F16 => "matrices of f16",
+        }
+    }
+}
+
+/// The cooperative matrices of 16-bit floats that a device computes with and that repeat their bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HalfMatrices {
+    pub bf16: Option<MatrixShape>,
+    pub f16: Option<MatrixShape>,
+}
+
+impl HalfMatrices {
+    pub fn of(self, half: Half) -> Option<MatrixShape> {
+        match half {
+            Half::Bf16 => self.bf16,
+            Half::F16 => self.f16,
         }
     }
 }

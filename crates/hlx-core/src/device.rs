@@ -18,7 +18,7 @@ pub use host::{HostBuffer, PendingCopy};
 pub use pending::PendingDownload;
 pub use sharing::SharedBuffer;
 
-use crate::arithmetic::{Arithmetic, Half, IntegerPath, MatrixShape};
+use crate::arithmetic::{Arithmetic, Half, HalfMatrices, IntegerPath, MatrixShape};
 use crate::device_info::DeviceInfo;
 use crate::dtype::DType;
 use crate::error::CoreError;
@@ -27,7 +27,6 @@ use crate::fusion::Fusable;
 use crate::graph::{Graph, Launches};
 use crate::launch::{CpuBindings, CpuBody, Launch, check_bindings};
 use crate::memory::{BlockSource, Buffer, MemoryStatistics, NotedChange, TensorPool};
-use crate::probe::{HalfMatrices, dtype_matrices};
 use crate::probe_report::{ProbeCheck, ProbeReport};
 use crate::recording::RecordingOptions;
 use crate::sizes;
@@ -197,9 +196,8 @@ impl Device {
             return Ok(());
         }
         let (name, dtype) = (arithmetic.name(), half.dtype().name());
-        let wrong = |check: &&ProbeCheck| {
-            check.name == dtype_matrices(half) && !check.finding.ends_with("equal")
-        };
+        let wrong =
+            |check: &&ProbeCheck| check.name == half.check() && !check.finding.ends_with("equal");
         let why = match self.probe().checks.iter().find(wrong) {
             Some(check) => format!("its matrices of {dtype} fail the probe ({})", check.finding),
             None => format!("its driver lists no cooperative matrices of {dtype} with sums of f32"),

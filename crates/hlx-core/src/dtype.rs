@@ -6,6 +6,7 @@ use std::str::FromStr;
 use bytemuck::{NoUninit, Pod, Zeroable};
 use half::{bf16, f16};
 
+use crate::arithmetic::Half;
 use crate::error::CoreError;
 
 /// The type of an element. 64-bit types are not stored: they are checked and narrowed where data
@@ -28,6 +29,16 @@ pub enum DType {
     U8,
     /// One byte, 0 or 1.
     Bool,
+}
+
+impl Half {
+    /// The dtype of such numbers.
+    pub const fn dtype(self) -> DType {
+        match self {
+            Self::Bf16 => DType::BF16,
+            Self::F16 => DType::F16,
+        }
+    }
 }
 
 impl DType {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::arithmetic::IntegerPath;
+use crate::arithmetic::{HalfMatrices, IntegerPath};
 use crate::cpu_stream::CpuStream;
 use crate::device::Device;
 use crate::device_info::{DeviceInfo, DeviceKind, Selector, cpu_info};
@@ -10,7 +10,7 @@ use crate::environment;
 use crate::error::CoreError;
 use crate::memory::{BlockAllocator, BlockSource, HostAllocator};
 use crate::no_gpu::why_no_gpu;
-use crate::probe::{self, HalfMatrices};
+use crate::probe;
 use crate::stream::Stream;
 use crate::tuning::Tuning;
 use crate::vulkan::{self, Pace, VulkanDevice, VulkanStream};

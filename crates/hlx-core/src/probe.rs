@@ -17,9 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::halves::name as dtype_matrices;
 use self::inputs::Inputs;
-use crate::arithmetic::{Half, IntegerPath, MatrixShape};
+use crate::arithmetic::{Half, HalfMatrices, IntegerPath, MatrixShape};
 use crate::device::Device;
 use crate::device_info::DeviceKind;
 use crate::digest::canonical_bits;
@@ -133,22 +132,6 @@ pub(crate) struct Probed {
     pub peak: Option<Peak>,
     pub integers: IntegerPaths,
     pub halves: HalfMatrices,
-}
-
-/// The cooperative matrices of 16-bit floats that a device computes with and that repeat their bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HalfMatrices {
-    pub bf16: Option<MatrixShape>,
-    pub f16: Option<MatrixShape>,
-}
-
-impl HalfMatrices {
-    pub fn of(self, half: Half) -> Option<MatrixShape> {
-        match half {
-            Half::Bf16 => self.bf16,
-            Half::F16 => self.f16,
-        }
-    }
 }
 
 /// How a device can sum products of integers, besides plainly.

@@ -23,7 +23,8 @@ pub const FLOORS: &[Floors] = &[
         folder: "crates/hlx-core/src",
         floors: &[
             &["arith", "bytes", "error", "notice", "shader", "timing"],
-            &["arithmetic", "dtype", "environment", "files", "sizes"],
+            &["arithmetic", "environment", "files", "sizes"],
+            &["dtype"],
             &["cpu", "digest"],
             &["device_info", "memory", "underflow"],
             &["multiversion", "tuning", "view"],

@@ -25,14 +25,6 @@ const STEPS: usize = 4;
 /// Workgroups of the launches that are compared.
 const GROUPS: [usize; 3] = [1, 300, 7];
 
-/// The name of a type's check.
-pub(crate) const fn name(half: Half) -> &'static str {
-    match half {
-        Half::Bf16 => "matrices of bf16",
-        Half::F16 => "matrices of f16",
-    }
-}
-
 /// The operands of a shape: A, [rows, terms], and B, [columns, terms].
 struct Operands {
     shape: MatrixShape,
@@ -118,7 +110,7 @@ pub(super) fn probe(
             (false, _) => "wrong sums: not used",
         };
         // Without them `fast` is refused, not the device.
-        report.add(name(half), format!("{shape}: {finding}"), true);
+        report.add(half.check(), format!("{shape}: {finding}"), true);
         if finding == "equal" {
             return Ok(Some(shape));
         }

@@ -33,6 +33,9 @@ impl Features {
     }
 }
 
+/// A function of any type, as loaders return it.
+type Any = unsafe extern "system" fn();
+
 /// The driver's functions that this module calls.
 #[derive(Clone, Copy)]
 struct Functions {
@@ -76,15 +79,21 @@ unsafe impl Loader for WithBfloat16 {
         // SAFETY: functions of these names have these types.
         let functions = unsafe {
             Functions {
-                create_device: std::mem::transmute::<unsafe extern "system" fn(), _>(create),
-                features: std::mem::transmute::<unsafe extern "system" fn(), _>(features),
-                extensions: std::mem::transmute::<unsafe extern "system" fn(), _>(extensions),
+                create_device: std::mem::transmute::<Any, vk::PFN_vkCreateDevice>(create),
+                features: std::mem::transmute::<Any, vk::PFN_vkGetPhysicalDeviceFeatures2>(
+                    features,
+                ),
+                extensions: std::mem::transmute::<Any, vk::PFN_vkEnumerateDeviceExtensionProperties>(
+                    extensions,
+                ),
             }
         };
         let _ = FUNCTIONS.set(functions);
         let ours: vk::PFN_vkCreateDevice = create_device;
         // SAFETY: a pointer to a function, which is called by its own type again.
-        vk::PFN_vkVoidFunction::Some(unsafe { std::mem::transmute(ours) })
+        vk::PFN_vkVoidFunction::Some(unsafe {
+            std::mem::transmute::<vk::PFN_vkCreateDevice, Any>(ours)
+        })
     }
 }
 
@@ -106,14 +115,11 @@ unsafe extern "system" fn create_device(
     let mut features = Features::new();
     let mut names: Vec<*const c_char> = Vec::new();
     if is_supported(physical) {
-        // SAFETY: the list has as many names as the structure says.
-        let given = match own.enabled_extension_count {
-            0 => &[],
-            count => unsafe {
-                std::slice::from_raw_parts(own.pp_enabled_extension_names, count as usize)
-            },
-        };
-        names.extend(given);
+        if own.enabled_extension_count > 0 {
+            let (first, count) = (own.pp_enabled_extension_names, own.enabled_extension_count);
+            // SAFETY: the list has as many names as the structure says.
+            names.extend(unsafe { std::slice::from_raw_parts(first, count as usize) });
+        }
         names.push(EXTENSION.as_ptr());
         own.enabled_extension_count = names.len() as u32;
         own.pp_enabled_extension_names = names.as_ptr();

@@ -75,8 +75,8 @@ fn library() -> Result<Arc<VulkanLibrary>, LoadingError> {
         () => None,
     };
     match PATH {
-        // SAFETY: the system's Vulkan loader.
         Some(path) => {
+            // SAFETY: the system's Vulkan loader.
             let loader = unsafe { DynamicLibraryLoader::new(path) }?;
             VulkanLibrary::with_loader(WithBfloat16(loader))
         }

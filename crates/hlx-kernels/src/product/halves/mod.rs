@@ -77,7 +77,7 @@ impl Halves {
         if is_stored && x.dtype() == dtype && line == columns {
             return Ok(of(x.clone()));
         }
-        let y = device.alloc_typed(dtype, lines * line)?;
+        let y = device.alloc_shape_typed(dtype, &[lines, line])?;
         if device.is_cpu() {
             let x = computed(device, source, [lines, columns])?;
             let layout = Layout::contiguous(&[lines * columns])?;
@@ -110,7 +110,7 @@ fn computed(device: &Device, source: Source<'_>, [lines, columns]: [usize; 2]) -
         return Ok(x.clone());
     }
     source.check(NAME, lines * columns, [lines, columns])?;
-    let y = device.alloc(lines * columns)?;
+    let y = device.alloc_shape(&[lines, columns])?;
     let values = source.on_the_cpu(columns);
     let kernel = Kernel::new(NAME, &round_shader::SHADER)
         .writes([&y])
