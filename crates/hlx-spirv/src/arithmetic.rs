@@ -279,6 +279,17 @@ mod tests {
     }
 
     #[test]
+    fn modules_of_fast_sum_floats_by_matrices_and_no_others_do() {
+        let bytes = module((4459, &[1, 50, 60, 61, 62]));
+        for name in ["fast/product_matrices_f16", "probe/half_matrices_bf16"] {
+            assert!(check(name, &bytes).is_empty(), "{name}");
+        }
+        assert_eq!(check("fast/product_matrices", &bytes).len(), 1);
+        let divides = module((136, &[1, 50, 60, 61]));
+        assert_eq!(check("fast/product_matrices_f16", &divides).len(), 1);
+    }
+
+    #[test]
     fn wants_no_contraction_on_what_rounds_once() {
         for (opcode, op) in [(129, "OpFAdd"), (131, "OpFSub"), (133, "OpFMul")] {
             assert!(breaches((opcode, &[1, 50, 60, 61])).is_empty());
