@@ -3,11 +3,10 @@
 use hlx_core::arith::pow;
 use hlx_core::{Buffer, Device};
 use hlx_kernels::optimizer::adafactor::{self as kernel, Squares, adafactor_step};
-use hlx_kernels::optimizer::{Groups, Hyper, Update, Watched};
+use hlx_kernels::optimizer::{Groups, Hyper, Update};
 
 use super::checks::{check_epsilon, refused, within};
 use super::drive::{Drive, updated};
-use super::groups::Assignment;
 use super::layout::{OwnLayout, zeros};
 use super::{Common, Optimizer, state_spans};
 use crate::{Parameter, ParameterSet, Result, Weights};
@@ -91,7 +90,6 @@ impl AdafactorConfig {
 pub struct Adafactor {
     config: AdafactorConfig,
     drive: Drive,
-    assignment: Assignment,
     layouts: [OwnLayout; 3],
     state: [Buffer; 3],
     parameters: Vec<Updated>,
@@ -134,7 +132,7 @@ impl Adafactor {
     /// of which this process updates a part; what the device reports.
     pub fn new(weights: &Weights, config: AdafactorConfig) -> Result<Self> {
         config.check()?;
-        let assignment = Assignment::new(weights, &config.common.groups)?;
+        let drive = Drive::new(weights, &config.common)?;
         let layouts = [
             OwnLayout::of_shapes(weights, |shape| reduced(shape, 0)),
             OwnLayout::of_shapes(weights, |shape| reduced(shape, 1)),
@@ -168,7 +166,7 @@ impl Adafactor {
             let mut places = BUFFERS.into_iter().zip(&spans).map(of_buffer);
             parameters.push(Updated {
                 offset: place.offset - updated.start,
-                group: assignment.of_parameters()[parameter_idx],
+                group: drive.assignment.of_parameters()[parameter_idx],
                 places: std::array::from_fn(|_| places.next().flatten()),
                 shape: place.shape,
             });
@@ -180,9 +178,8 @@ impl Adafactor {
             zeros(square, weights)?,
         ];
         Ok(Self {
-            drive: Drive::new(weights, &config.common, assignment.len())?,
+            drive,
             config,
-            assignment,
             layouts,
             state,
             parameters,
@@ -247,17 +244,19 @@ impl Optimizer for Adafactor {
         "adafactor"
     }
 
-    fn step_count(&self) -> u64 {
-        self.drive.steps
+    fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    fn drive_mut(&mut self) -> &mut Drive {
+        &mut self.drive
     }
 
     fn prepare(&mut self, learning_rate: f64) -> Result<()> {
         let step = self.drive.steps + 1;
         // Exact up to 2^24 steps, and then so near 0 that no step is told from the next.
         let weight = pow(step as f32, self.config.beta2_decay as f32);
-        let (assignment, decay) = (&self.assignment, self.config.common.weight_decay);
-        let rows = (0..assignment.len()).map(|group| {
-            let (lr_factor, weight_decay) = assignment.numbers(group, decay);
+        let row_of = |lr_factor: f64, weight_decay: f64| {
             let rate = learning_rate * lr_factor;
             let largest = rate.min(1.0 / (step as f64).sqrt());
             Hyper {
@@ -268,8 +267,8 @@ impl Optimizer for Adafactor {
                 beta2: 1.0 - f64::from(weight),
                 ..Hyper::default()
             }
-        });
-        self.drive.upload(rows)
+        };
+        self.drive.upload_groups(&self.config.common, row_of)
     }
 
     fn update(&self, weights: &Weights) -> Result<()> {
@@ -283,28 +282,11 @@ impl Optimizer for Adafactor {
         Ok(())
     }
 
-    fn gradient_norm(&self) -> &Buffer {
-        &self.drive.norm
-    }
-
-    fn guard(&mut self, watched: Watched) {
-        self.drive.guard = Some(watched);
-    }
-
-    fn set_group(&mut self, group: usize, lr_factor: f64, weight_decay: Option<f64>) -> Result<()> {
-        self.assignment.set(group, lr_factor, weight_decay)
-    }
-
     fn buffers(&self) -> Vec<(&'static str, &Buffer)> {
         BUFFERS.into_iter().zip(&self.state).collect()
     }
 
     fn layout(&self, buffer: &str) -> Option<&OwnLayout> {
-        let mut layouts = BUFFERS.iter().zip(&self.layouts);
-        Some(layouts.find(|(name, _)| **name == buffer)?.1)
-    }
-
-    fn set_step_count(&mut self, steps: u64) {
-        self.drive.steps = steps;
+        OwnLayout::named(&BUFFERS, &self.layouts, buffer)
     }
 }

@@ -2,10 +2,9 @@
 
 use hlx_core::{Buffer, align_words};
 use hlx_kernels::optimizer::eight_bit::{BlockedParameter, Blocks, LEAST_PACKED, adamw_8bit_step};
-use hlx_kernels::optimizer::{Hyper, Watched};
+use hlx_kernels::optimizer::Hyper;
 
 use super::drive::{Drive, updated};
-use super::groups::Assignment;
 use super::layout::{OwnLayout, elements, zeros};
 use super::{AdamWConfig, Optimizer, UpdateRule};
 use crate::{Result, Weights};
@@ -35,7 +34,6 @@ use crate::{Result, Weights};
 pub struct AdamW8bit {
     rule: AdamWConfig,
     drive: Drive,
-    assignment: Assignment,
     layouts: [OwnLayout; 2],
     blocks: Blocks,
     moments: [Buffer; 2],
@@ -52,7 +50,7 @@ impl AdamW8bit {
     pub fn new(weights: &Weights, rule: AdamWConfig) -> Result<Self> {
         rule.check()?;
         rule.common.check()?;
-        let assignment = Assignment::new(weights, &rule.common.groups)?;
+        let drive = Drive::new(weights, &rule.common)?;
         let layouts = [true, false].map(|is_first| OwnLayout::of_bytes(weights, is_first));
         let (places, updated) = (weights.spans(""), weights.updated());
         let (mut parameters, mut state_at) = (Vec::new(), 0);
@@ -65,7 +63,7 @@ impl AdamW8bit {
                 state_at,
                 len: end - start,
                 is_packed: n >= LEAST_PACKED,
-                row: assignment.of_parameters()[parameter_idx] as u32,
+                row: drive.assignment.of_parameters()[parameter_idx] as u32,
             };
             if one.len > 0 {
                 state_at += align_words(one.state_words());
@@ -74,11 +72,10 @@ impl AdamW8bit {
         }
         let [mean, square] = &layouts;
         Ok(Self {
-            drive: Drive::new(weights, &rule.common, assignment.len())?,
+            drive,
             blocks: Blocks::new(weights.device(), &parameters)?,
             moments: [zeros(mean, weights)?, zeros(square, weights)?],
             rule,
-            assignment,
             layouts,
         })
     }
@@ -105,22 +102,23 @@ impl Optimizer for AdamW8bit {
         "adamw8bit"
     }
 
-    fn step_count(&self) -> u64 {
-        self.drive.steps
+    fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    fn drive_mut(&mut self) -> &mut Drive {
+        &mut self.drive
     }
 
     fn prepare(&mut self, learning_rate: f64) -> Result<()> {
         let base = self.rule.hyper(self.drive.steps + 1, learning_rate);
-        let (assignment, decay) = (&self.assignment, self.rule.common.weight_decay);
-        let rows = (0..assignment.len()).map(|group| {
-            let (lr_factor, weight_decay) = assignment.numbers(group, decay);
-            Hyper {
+        let common = &self.rule.common;
+        self.drive
+            .upload_groups(common, |lr_factor, weight_decay| Hyper {
                 learning_rate: base.learning_rate * lr_factor,
                 weight_decay,
                 ..base
-            }
-        });
-        self.drive.upload(rows)
+            })
     }
 
     fn update(&self, weights: &Weights) -> Result<()> {
@@ -132,28 +130,11 @@ impl Optimizer for AdamW8bit {
         Ok(())
     }
 
-    fn gradient_norm(&self) -> &Buffer {
-        &self.drive.norm
-    }
-
-    fn guard(&mut self, watched: Watched) {
-        self.drive.guard = Some(watched);
-    }
-
-    fn set_group(&mut self, group: usize, lr_factor: f64, weight_decay: Option<f64>) -> Result<()> {
-        self.assignment.set(group, lr_factor, weight_decay)
-    }
-
     fn buffers(&self) -> Vec<(&'static str, &Buffer)> {
         BUFFERS.into_iter().zip(&self.moments).collect()
     }
 
     fn layout(&self, buffer: &str) -> Option<&OwnLayout> {
-        let mut layouts = BUFFERS.iter().zip(&self.layouts);
-        Some(layouts.find(|(name, _)| **name == buffer)?.1)
-    }
-
-    fn set_step_count(&mut self, steps: u64) {
-        self.drive.steps = steps;
+        OwnLayout::named(&BUFFERS, &self.layouts, buffer)
     }
 }

@@ -1,9 +1,10 @@
 //! An exponential moving average of a model's parameters, held beside an optimizer.
 
 use hlx_core::{Buffer, Device};
-use hlx_kernels::optimizer::{HYPER_LEN, Hyper, Update, Watched, average_step};
+use hlx_kernels::optimizer::{HYPER_LEN, Hyper, Update, average_step};
 
 use super::checks::within;
+use super::drive::Drive;
 use super::{Optimizer, OwnLayout};
 use crate::{Result, Weights};
 
@@ -73,8 +74,12 @@ impl Optimizer for Averaged {
         self.inner.name()
     }
 
-    fn step_count(&self) -> u64 {
-        self.inner.step_count()
+    fn drive(&self) -> &Drive {
+        self.inner.drive()
+    }
+
+    fn drive_mut(&mut self) -> &mut Drive {
+        self.inner.drive_mut()
     }
 
     fn prepare(&mut self, learning_rate: f64) -> Result<()> {
@@ -97,18 +102,6 @@ impl Optimizer for Averaged {
         }
     }
 
-    fn gradient_norm(&self) -> &Buffer {
-        self.inner.gradient_norm()
-    }
-
-    fn guard(&mut self, watched: Watched) {
-        self.inner.guard(watched);
-    }
-
-    fn set_group(&mut self, group: usize, lr_factor: f64, weight_decay: Option<f64>) -> Result<()> {
-        self.inner.set_group(group, lr_factor, weight_decay)
-    }
-
     fn buffers(&self) -> Vec<(&'static str, &Buffer)> {
         let mut buffers = self.inner.buffers();
         buffers.push((AVERAGE, &self.average));
@@ -120,9 +113,5 @@ impl Optimizer for Averaged {
             AVERAGE => None,
             of_inner => self.inner.layout(of_inner),
         }
-    }
-
-    fn set_step_count(&mut self, steps: u64) {
-        self.inner.set_step_count(steps);
     }
 }

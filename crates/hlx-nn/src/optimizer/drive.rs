@@ -6,15 +6,17 @@ use hlx_kernels::reduce::{global_norm, norm_of_rows};
 
 use super::checks::refused;
 use super::common::Common;
+use super::groups::Assignment;
 use crate::{Result, Weights};
 
 /// The bits of 1.0: the clip's factor when nothing is clipped.
 const ONE: u32 = 0x3f80_0000;
 
-/// The step's numbers, its gradient norm and its clip factor.
+/// The groups of the parameters, the step's numbers, its gradient norm and its clip factor.
 #[derive(Debug)]
-pub(super) struct Drive {
+pub struct Drive {
     device: Device,
+    pub assignment: Assignment,
     pub hyper: Buffer,
     pub norm: Buffer,
     pub factor: Buffer,
@@ -27,11 +29,12 @@ pub(super) struct Drive {
 }
 
 impl Drive {
-    /// Makes the buffers of `n_rows` rows of numbers.
+    /// Finds the group of each parameter, and makes the buffers of a row of numbers for each group.
     ///
     /// # Errors
-    /// [`NnError::Config`] for a limit that is not positive, and what the device reports.
-    pub fn new(weights: &Weights, common: &Common, n_rows: usize) -> Result<Self> {
+    /// [`NnError::Config`] for a limit that is not positive or a group without parameters, and what the device reports.
+    pub fn new(weights: &Weights, common: &Common) -> Result<Self> {
+        let assignment = Assignment::new(weights, &common.groups)?;
         for (what, limit) in [
             ("clip_norm", common.clip_norm),
             ("clip_value", common.clip_value),
@@ -47,8 +50,9 @@ impl Drive {
         device.fill(&factor, ONE)?;
         device.fill(&norm, 0)?;
         Ok(Self {
-            hyper: device.alloc_shape(&[n_rows, HYPER_LEN])?,
+            hyper: device.alloc_shape(&[assignment.len(), HYPER_LEN])?,
             device,
+            assignment,
             norm,
             factor,
             clip_norm: common.clip_norm,
@@ -59,15 +63,47 @@ impl Drive {
         })
     }
 
+    /// Makes room for rows of numbers behind those of the groups.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn with_more_rows(self, n_rows: usize) -> Result<Self> {
+        let rows = self.assignment.len() + n_rows;
+        Ok(Self {
+            hyper: self.device.alloc_shape(&[rows, HYPER_LEN])?,
+            ..self
+        })
+    }
+
+    /// Counts the step and uploads a row for each group, of the factor of its rate and its weight decay: by default the
+    /// decay of `common`.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn upload_groups(
+        &mut self,
+        common: &Common,
+        row_of: impl Fn(f64, f64) -> Hyper,
+    ) -> Result<()> {
+        let groups = 0..self.assignment.len();
+        let numbers = groups.map(|group| self.assignment.numbers(group, common.weight_decay));
+        let rows = numbers.map(|(lr_factor, weight_decay)| row_of(lr_factor, weight_decay));
+        let rows: Vec<Hyper> = rows.collect();
+        self.upload(rows)
+    }
+
     /// Counts the step and uploads its rows, whose step and limit are filled in here.
-    pub fn upload(&mut self, rows: impl Iterator<Item = Hyper>) -> Result<()> {
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn upload(&mut self, rows: Vec<Hyper>) -> Result<()> {
         let (step, limit) = (self.steps + 1, self.clip_value);
         let fill_in = |hyper| Hyper {
             step,
             clip_value: limit.map_or(f64::INFINITY, f64::from),
             ..hyper
         };
-        let words: Vec<u32> = rows.flat_map(|row| fill_in(row).to_words()).collect();
+        let words: Vec<u32> = rows.into_iter().flat_map(|row| fill_in(row).to_words()).collect();
         self.device.upload_words(&self.hyper, &words)?;
         self.steps += 1;
         Ok(())

@@ -3,13 +3,13 @@
 use std::fmt::Debug;
 
 use hlx_core::{Buffer, Device};
-use hlx_kernels::optimizer::{Groups, Hyper, Update, Watched};
+use hlx_kernels::optimizer::{Groups, Hyper, Update};
 
 use super::Optimizer;
 use super::checks::refused;
 use super::common::Common;
 use super::drive::{Drive, updated};
-use super::groups::{Assignment, upload_rows};
+use super::groups::upload_rows;
 use crate::{Result, Weights};
 
 /// A rule that updates every element on its own: an optimizer's configuration and its kernel.
@@ -45,7 +45,6 @@ pub trait UpdateRule: Debug {
 pub struct FlatOptimizer<R> {
     rule: R,
     drive: Drive,
-    assignment: Assignment,
     /// The group of each block; `None` where all parameters are updated by the same numbers.
     rows: Option<Buffer>,
     state: Vec<Buffer>,
@@ -61,12 +60,11 @@ impl<R: UpdateRule> FlatOptimizer<R> {
         rule.check()?;
         let common = rule.common();
         common.check()?;
-        let assignment = Assignment::new(weights, &common.groups)?;
-        let drive = Drive::new(weights, common, assignment.len())?;
+        let drive = Drive::new(weights, common)?;
         let rows = match common.groups.is_empty() && !weights.has_frozen() {
             true => None,
             false => Some(upload_rows(weights, |parameter_idx| {
-                Some(assignment.of_parameters()[parameter_idx] as u32)
+                Some(drive.assignment.of_parameters()[parameter_idx] as u32)
             })?),
         };
         let state = rule.state().into_iter();
@@ -75,7 +73,6 @@ impl<R: UpdateRule> FlatOptimizer<R> {
             state: state.collect::<Result<_>>()?,
             rule,
             drive,
-            assignment,
             rows,
         })
     }
@@ -121,23 +118,23 @@ impl<R: UpdateRule> Optimizer for FlatOptimizer<R> {
         R::NAME
     }
 
-    fn step_count(&self) -> u64 {
-        self.drive.steps
+    fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    fn drive_mut(&mut self) -> &mut Drive {
+        &mut self.drive
     }
 
     fn prepare(&mut self, learning_rate: f64) -> Result<()> {
-        let decay = self.rule.common().weight_decay;
         let base = self.rule.hyper(self.drive.steps + 1, learning_rate);
-        let assignment = &self.assignment;
-        let rows = (0..assignment.len()).map(|group| {
-            let (lr_factor, weight_decay) = assignment.numbers(group, decay);
-            Hyper {
+        let common = self.rule.common();
+        self.drive
+            .upload_groups(common, |lr_factor, weight_decay| Hyper {
                 learning_rate: base.learning_rate * lr_factor,
                 weight_decay,
                 ..base
-            }
-        });
-        self.drive.upload(rows)
+            })
     }
 
     fn update(&self, weights: &Weights) -> Result<()> {
@@ -154,24 +151,8 @@ impl<R: UpdateRule> Optimizer for FlatOptimizer<R> {
         Ok(())
     }
 
-    fn gradient_norm(&self) -> &Buffer {
-        &self.drive.norm
-    }
-
-    fn guard(&mut self, watched: Watched) {
-        self.drive.guard = Some(watched);
-    }
-
-    fn set_group(&mut self, group: usize, lr_factor: f64, weight_decay: Option<f64>) -> Result<()> {
-        self.assignment.set(group, lr_factor, weight_decay)
-    }
-
     fn buffers(&self) -> Vec<(&'static str, &Buffer)> {
         let names = self.rule.state().into_iter().map(|(name, _)| name);
         names.zip(&self.state).collect()
-    }
-
-    fn set_step_count(&mut self, steps: u64) {
-        self.drive.steps = steps;
     }
 }

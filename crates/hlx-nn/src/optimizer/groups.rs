@@ -75,7 +75,7 @@ impl ParameterGroup {
 
 /// The group of each parameter of a weights.
 #[derive(Debug)]
-pub(super) struct Assignment {
+pub struct Assignment {
     groups: Vec<ParameterGroup>,
     /// For each parameter, in the order of declaration: its group's place, and past the last the
     /// optimizer's own numbers.

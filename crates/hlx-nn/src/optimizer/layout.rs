@@ -94,6 +94,11 @@ impl OwnLayout {
         }
     }
 
+    /// The layout of the buffer of a name, where buffers and layouts are in the same order.
+    pub(super) fn named<'a>(names: &[&str], layouts: &'a [Self], buffer: &str) -> Option<&'a Self> {
+        layouts.get(names.iter().position(|name| *name == buffer)?)
+    }
+
     /// The places of the parameters that have tensors.
     pub(super) fn parameters(&self) -> impl Iterator<Item = usize> {
         self.tensors.iter().map(|one| one.parameter_idx)

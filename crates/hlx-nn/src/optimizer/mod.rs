@@ -44,14 +44,25 @@ pub use sgd::{SGD, SGDConfig};
 pub use state::{OptimizerState, StateTensor};
 
 use crate::{Result, Weights};
+use drive::Drive;
 
 /// What all optimizers do.
 pub trait Optimizer {
     /// The name of the algorithm, which is part of its saved state.
     fn name(&self) -> &'static str;
 
+    /// What every optimizer has: the groups, the steps so far, the norm and the clip.
+    #[doc(hidden)]
+    fn drive(&self) -> &Drive;
+
+    /// As [`Optimizer::drive`], to be changed.
+    #[doc(hidden)]
+    fn drive_mut(&mut self) -> &mut Drive;
+
     /// The number of steps prepared so far.
-    fn step_count(&self) -> u64;
+    fn step_count(&self) -> u64 {
+        self.drive().steps
+    }
 
     /// Begins the next step with a learning rate: uploads its numbers. Not to be recorded.
     ///
@@ -78,19 +89,26 @@ pub trait Optimizer {
     }
 
     /// The global norm of the last step's gradients before the clip, one element on the device.
-    fn gradient_norm(&self) -> &Buffer;
+    fn gradient_norm(&self) -> &Buffer {
+        &self.drive().norm
+    }
 
     /// From now on skips every step whose gradient norm, or a watched value such as a shard's loss, is NaN
     /// or infinite: parameters and state stay what they are, and the step is counted. The device decides,
     /// so that nothing waits. Call it before an update is recorded.
-    fn guard(&mut self, watched: Watched);
+    fn guard(&mut self, watched: Watched) {
+        self.drive_mut().guard = Some(watched);
+    }
 
     /// Gives a group ([`Common::groups`]) other numbers from the next step on: the factor of the rate, and the weight
     /// decay, by default the optimizer's.
     ///
     /// # Errors
     /// [`NnError::Config`](crate::NnError::Config) for numbers out of range or a group that there is not.
-    fn set_group(&mut self, group: usize, lr_factor: f64, weight_decay: Option<f64>) -> Result<()>;
+    fn set_group(&mut self, group: usize, lr_factor: f64, weight_decay: Option<f64>) -> Result<()> {
+        let assignment = &mut self.drive_mut().assignment;
+        assignment.set(group, lr_factor, weight_decay)
+    }
 
     /// The state's buffers with their names: of the words that this process updates
     /// ([`Weights::updated`]), by default all, in the layout that [`Optimizer::layout`] states.
@@ -102,7 +120,9 @@ pub trait Optimizer {
     }
 
     /// Sets the number of steps prepared so far, for a run that is resumed.
-    fn set_step_count(&mut self, steps: u64);
+    fn set_step_count(&mut self, steps: u64) {
+        self.drive_mut().steps = steps;
+    }
 
     /// Downloads the state: the step and one tensor a buffer and parameter. Of a process that updates a
     /// part, [`Optimizer::state_of`] takes the whole buffers.

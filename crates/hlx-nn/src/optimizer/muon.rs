@@ -2,12 +2,12 @@
 
 use hlx_core::Buffer;
 use hlx_kernels::optimizer::muon::{NewtonSchulz, muon_step};
-use hlx_kernels::optimizer::{Groups, Hyper, Update, Watched, adamw_step};
+use hlx_kernels::optimizer::{Groups, Hyper, Update, adamw_step};
 
 use super::adam::check_betas;
 use super::checks::{check_epsilon, refused, within};
 use super::drive::{Drive, updated};
-use super::groups::{Assignment, upload_rows};
+use super::groups::upload_rows;
 use super::{Common, Optimizer};
 use crate::{Parameter, ParameterSet, Result, Weights};
 
@@ -91,7 +91,6 @@ impl Default for MuonConfig {
 pub struct Muon {
     config: MuonConfig,
     drive: Drive,
-    assignment: Assignment,
     matrices: Vec<Matrix>,
     /// The group of each block that is AdamW's.
     rows: Buffer,
@@ -115,27 +114,26 @@ impl Muon {
     /// without parameters, and what the device reports.
     pub fn new(weights: &Weights, config: MuonConfig) -> Result<Self> {
         config.check()?;
-        let assignment = Assignment::new(weights, &config.common.groups)?;
+        let drive = Drive::new(weights, &config.common)?;
+        let group_of = drive.assignment.of_parameters();
         let chosen = config.matrices(weights);
         let updated = weights.updated();
         let spans = weights.spans("");
         let matrix = |&parameter_idx: &usize| Matrix {
             offset: spans[parameter_idx].offset,
             shape: [0, 1].map(|axis| spans[parameter_idx].shape[axis]),
-            group: assignment.of_parameters()[parameter_idx],
+            group: group_of[parameter_idx],
         };
         let matrices = chosen.indices().iter().map(matrix);
         let matrices = matrices.filter(|matrix| updated.contains(&matrix.offset));
         let matrices: Vec<Matrix> = matrices.collect();
         let rows = upload_rows(weights, |parameter_idx| {
-            let group = assignment.of_parameters()[parameter_idx] as u32;
+            let group = group_of[parameter_idx] as u32;
             (!chosen.contains(parameter_idx)).then_some(group)
         })?;
-        let n_rows = assignment.len() + matrices.len();
         Ok(Self {
-            drive: Drive::new(weights, &config.common, n_rows)?,
+            drive: drive.with_more_rows(matrices.len())?,
             config,
-            assignment,
             matrices,
             rows,
             mean: weights.state_zeros()?,
@@ -156,7 +154,7 @@ impl Muon {
     /// The row of AdamW's numbers of a group.
     fn adamw_row(&self, group: usize, learning_rate: f64) -> Hyper {
         let config = &self.config;
-        let (lr_factor, weight_decay) = self.assignment.numbers(group, config.adamw_weight_decay);
+        let (lr_factor, weight_decay) = self.drive.assignment.numbers(group, config.adamw_weight_decay);
         let [beta1, beta2] = config.adamw_betas;
         Hyper {
             learning_rate: learning_rate * config.adamw_lr_factor * lr_factor,
@@ -171,9 +169,8 @@ impl Muon {
     /// The row of a matrix's numbers.
     fn matrix_row(&self, matrix: &Matrix, learning_rate: f64) -> Hyper {
         let config = &self.config;
-        let (lr_factor, weight_decay) = self
-            .assignment
-            .numbers(matrix.group, config.common.weight_decay);
+        let assignment = &self.drive.assignment;
+        let (lr_factor, weight_decay) = assignment.numbers(matrix.group, config.common.weight_decay);
         Hyper {
             learning_rate: learning_rate * lr_factor,
             step_factor: config.adjust.factor(matrix.shape),
@@ -235,16 +232,20 @@ impl Optimizer for Muon {
         "muon"
     }
 
-    fn step_count(&self) -> u64 {
-        self.drive.steps
+    fn drive(&self) -> &Drive {
+        &self.drive
+    }
+
+    fn drive_mut(&mut self) -> &mut Drive {
+        &mut self.drive
     }
 
     fn prepare(&mut self, learning_rate: f64) -> Result<()> {
-        let others = (0..self.assignment.len()).map(|group| self.adamw_row(group, learning_rate));
+        let others = (0..self.drive.assignment.len()).map(|group| self.adamw_row(group, learning_rate));
         let matrices = self.matrices.iter();
         let matrices = matrices.map(|matrix| self.matrix_row(matrix, learning_rate));
         let rows: Vec<Hyper> = others.chain(matrices).collect();
-        self.drive.upload(rows.into_iter())
+        self.drive.upload(rows)
     }
 
     fn update(&self, weights: &Weights) -> Result<()> {
@@ -268,7 +269,7 @@ impl Optimizer for Muon {
             let update = Update {
                 params: &params,
                 grads: &grads,
-                groups: Groups::One((self.assignment.len() + place) as u32),
+                groups: Groups::One((self.drive.assignment.len() + place) as u32),
                 ..all
             };
             let MuonConfig {
@@ -290,23 +291,7 @@ impl Optimizer for Muon {
         Ok(())
     }
 
-    fn gradient_norm(&self) -> &Buffer {
-        &self.drive.norm
-    }
-
-    fn guard(&mut self, watched: Watched) {
-        self.drive.guard = Some(watched);
-    }
-
-    fn set_group(&mut self, group: usize, lr_factor: f64, weight_decay: Option<f64>) -> Result<()> {
-        self.assignment.set(group, lr_factor, weight_decay)
-    }
-
     fn buffers(&self) -> Vec<(&'static str, &Buffer)> {
         vec![("mean", &self.mean), ("square", &self.square)]
-    }
-
-    fn set_step_count(&mut self, steps: u64) {
-        self.drive.steps = steps;
     }
 }
