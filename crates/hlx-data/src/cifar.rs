@@ -178,6 +178,42 @@ mod tests {
     }
 
     #[test]
+    fn a_record_is_a_label_then_red_green_and_blue_rows_from_the_top() -> Result<(), crate::BoxError>
+    {
+        let folder = std::env::temp_dir().join(format!("hlx-cifar-record-{}", std::process::id()));
+        fs::create_dir_all(&folder)?;
+        // Written by hand: a red top left pixel, a green one to its right, a blue one below it, and all at the end.
+        let mut record = vec![0_u8; 3073];
+        record[0] = 7;
+        record[1] = 200;
+        record[1 + 1024 + 1] = 150;
+        record[1 + 2048 + 32] = 100;
+        record[3072] = 255;
+        // The third file alone is there.
+        fs::write(folder.join("data_batch_3.bin"), &record)?;
+        let set = ImageSet::from_cifar10_folder(&folder, "train")?;
+        assert_eq!((set.labels(), set.shape()), (&[7][..], [3, 32, 32]));
+        let pixels = set.pixels(0).expect("an image");
+        let at =
+            |channel: usize, row: usize, column: usize| pixels[(channel * 32 + row) * 32 + column];
+        assert_eq!([0, 1, 2].map(|channel| at(channel, 0, 0)), [200, 0, 0]);
+        assert_eq!([0, 1, 2].map(|channel| at(channel, 0, 1)), [0, 150, 0]);
+        assert_eq!([0, 1, 2].map(|channel| at(channel, 1, 0)), [0, 0, 100]);
+        assert_eq!(at(2, 31, 31), 255);
+        assert_eq!(pixels.iter().filter(|&&pixel| pixel != 0).count(), 4);
+        // What looks like a file and is none has a line.
+        fs::create_dir(folder.join(TEST))?;
+        let error = ImageSet::from_cifar10_folder(&folder, "test").expect_err("is refused");
+        let error = error.to_string();
+        assert!(
+            error.contains("test_batch.bin") && error.lines().count() == 1,
+            "{error}"
+        );
+        fs::remove_dir_all(&folder)?;
+        Ok(())
+    }
+
+    #[test]
     fn coloured_digits_depend_on_their_number_and_show_what_was_drawn() -> Result<()> {
         let (few, many) = (
             ImageSet::drawn_coloured_digits(3, 5)?,

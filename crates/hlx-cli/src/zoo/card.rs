@@ -2,9 +2,6 @@
 
 use std::fmt::Write as _;
 
-use hlx_core::digest::sha256_hex;
-use hlx_core::files;
-
 use super::index::{Kind, Published, Recipe, Zoo};
 
 /// The card of a recipe.
@@ -46,27 +43,19 @@ pub fn card(zoo: &Zoo, recipe: &Recipe) -> String {
     }
     row("licence", licence);
     row("what it can't do", limits);
-    if let Ok(bytes) = files::read(&zoo.weights_path(name)) {
-        let file = format!(
-            "`weights/{name}.gguf`, {} KB, SHA-256 `{}`",
-            bytes.len().div_ceil(1000),
-            sha256_hex(&bytes)
-        );
-        row("weights of 16 bits", &file);
-    }
     text.push('\n');
     let results = zoo.results_of(name);
     if results.is_empty() {
         text += "No result is published yet.\n";
     }
     for result in results {
-        text += &section(result);
+        text += &section(zoo, result);
     }
     text
 }
 
 /// What was published for some data.
-fn section(result: &Published) -> String {
+fn section(zoo: &Zoo, result: &Published) -> String {
     let kind = match result.held_out {
         true => "held out",
         false => "in training",
@@ -85,6 +74,16 @@ fn section(result: &Published) -> String {
         result.record,
         result.specification
     );
+    if let Some(weights) = &result.weights {
+        let file = zoo.weights_path(&result.name);
+        let bytes = std::fs::metadata(&file).map_or(0, |found| found.len());
+        let _ = writeln!(
+            text,
+            "| weights of 16 bits | `weights/{}.gguf`, {} KB, SHA-256 `{weights}` |",
+            result.name,
+            bytes.div_ceil(1000)
+        );
+    }
     for time in &result.times {
         let _ = writeln!(text, "| time, {} | {} s |", time.device, time.seconds);
     }

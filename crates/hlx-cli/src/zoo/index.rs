@@ -72,6 +72,9 @@ pub struct Published {
     pub parameters: String,
     /// The digest of the chain's last record.
     pub record: String,
+    /// SHA-256 of the weights of 16 bits, where they are published as a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<String>,
     /// How long it took.
     pub times: Vec<Time>,
 }
@@ -172,7 +175,13 @@ impl Zoo {
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub fn publish(&self, name: &str, trained: &Trained, seconds: f64) -> Result<()> {
+    pub fn publish(
+        &self,
+        name: &str,
+        trained: &Trained,
+        weights: Option<String>,
+        seconds: f64,
+    ) -> Result<()> {
         let mut results = self.results.clone();
         let is_same = |one: &Published| one.name == name && one.data == trained.data;
         let mut times = Vec::new();
@@ -197,6 +206,7 @@ impl Zoo {
             held_out: trained.held_out,
             parameters: trained.parameters.clone(),
             record: trained.record.clone(),
+            weights,
             times,
         });
         results.sort_by(|a, b| (&a.name, &a.data).cmp(&(&b.name, &b.data)));

@@ -2,6 +2,7 @@
 
 mod card;
 mod index;
+mod weights;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,6 +11,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 
+use crate::DeviceArgument;
 use crate::golden::Verdict;
 use crate::print::{self, say};
 use crate::verify::end;
@@ -60,6 +62,28 @@ struct OfRun {
     run: Option<PathBuf>,
 }
 
+/// The data of a run and where it is computed.
+#[derive(clap::Args)]
+struct Computed {
+    /// The data: to train, where the recipe has none of its own; to verify, where they are no longer where the run read
+    /// them.
+    #[arg(long, value_name = "PATH")]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    device: DeviceArgument,
+}
+
+impl Computed {
+    /// The end of a line for another verb, with data in the place of [`Computed::data`].
+    fn arguments(&self, data: Option<&Path>) -> Vec<String> {
+        let mut line = vec!["--device".to_owned(), self.device.device.clone()];
+        if let Some(data) = data {
+            line.extend(["--data".to_owned(), shown(data)]);
+        }
+        line
+    }
+}
+
 #[derive(clap::Args)]
 struct Chat {
     #[command(flatten)]
@@ -67,22 +91,18 @@ struct Chat {
     /// For recipes of a text: what it goes on from.
     #[arg(long, value_name = "TEXT", default_value = "ROMEO:\n")]
     prompt: String,
-    /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
-    #[arg(long, default_value = "auto", value_name = "DEVICE")]
-    device: String,
+    #[command(flatten)]
+    device: DeviceArgument,
 }
 
 #[derive(clap::Args)]
 struct Train {
     #[command(flatten)]
     of: OfRun,
-    /// The data, where the recipe has none of its own.
-    #[arg(long, value_name = "PATH")]
-    data: Option<PathBuf>,
-    /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
-    #[arg(long, default_value = "auto", value_name = "DEVICE")]
-    device: String,
-    /// Add what was found to ZOO/results.json: for those who publish recipes.
+    #[command(flatten)]
+    computed: Computed,
+    /// Add what was found to ZOO/results.json, and write the weights of recipes that have a file of them: for those who
+    /// publish recipes.
     #[arg(long)]
     publish: bool,
 }
@@ -91,13 +111,9 @@ struct Train {
 struct Verify {
     #[command(flatten)]
     of: OfRun,
-    /// The data, if they are no longer where the run read them.
-    #[arg(long, value_name = "PATH")]
-    data: Option<PathBuf>,
-    /// auto, cpu, vulkan or vulkan:N; the environment variable HLX_DEVICE wins.
-    #[arg(long, default_value = "auto", value_name = "DEVICE")]
-    device: String,
-    /// Compare the digests alone, and compute nothing.
+    #[command(flatten)]
+    computed: Computed,
+    /// Compare the digests alone, and compute nothing; without a run, that of the published weights.
     #[arg(long)]
     quick: bool,
 }
@@ -167,7 +183,7 @@ impl Chat {
                 format!("--prompt={}", self.prompt),
             ],
         };
-        line.extend(["--device".to_owned(), self.device.clone()]);
+        line.extend(["--device".to_owned(), self.device.device.clone()]);
         Ok(line)
     }
 }
@@ -247,10 +263,7 @@ impl Train {
             .map(str::to_owned)
             .to_vec();
         line.extend(["--out".to_owned(), shown(&run)]);
-        line.extend(["--device".to_owned(), self.device.clone()]);
-        if let Some(data) = data {
-            line.extend(["--data".to_owned(), shown(&data)]);
-        }
+        line.extend(self.computed.arguments(data.as_deref()));
         let began = Instant::now();
         let status = dispatch(&line);
         if status != ExitCode::SUCCESS {
@@ -260,11 +273,19 @@ impl Train {
         let compared = || {
             let trained = Trained::read(&run)?;
             if self.publish {
-                zoo.publish(&recipe.name, &trained, seconds)?;
+                let file = zoo.weights_path(&recipe.name);
+                let weights = match file.exists() {
+                    true => {
+                        weights::write(&run, &file)?;
+                        Some(weights::digest(&file)?)
+                    }
+                    false => None,
+                };
+                zoo.publish(&recipe.name, &trained, weights, seconds)?;
                 say!("published  {}", shown(&zoo.results_path()))?;
                 return Ok(Verdict::Equal);
             }
-            compare(zoo, recipe, &trained)
+            compare(zoo, recipe, &run, &trained)
         };
         end(compared())
     }
@@ -281,13 +302,13 @@ impl Train {
         }
         let Some(needs) = &recipe.needs else {
             ensure!(
-                self.data.is_none(),
+                self.computed.data.is_none(),
                 "--data: {} has its own data",
                 recipe.name
             );
             return Ok(None);
         };
-        let Some(data) = &self.data else {
+        let Some(data) = &self.computed.data else {
             ensure!(
                 recipe.without.is_some(),
                 "{} needs its data: --data names {needs}",
@@ -330,8 +351,20 @@ impl Verify {
     fn run(&self, zoo: &Zoo, dispatch: Dispatch) -> ExitCode {
         let compared = || {
             let recipe = zoo.recipe(&self.of.name)?;
+            let of_file = weights::check_file(zoo, recipe)?;
+            if matches!(of_file, Some(Verdict::Differs)) || (self.quick && !self.of.path().exists())
+            {
+                let verdict = of_file.with_context(|| {
+                    format!(
+                        "{0}: has no published weights, and {1} is not there: `hlx zoo train {0}` trains it",
+                        recipe.name,
+                        shown(&self.of.path())
+                    )
+                })?;
+                return Ok((self.of.path(), verdict));
+            }
             let run = self.of.trained(recipe)?;
-            let verdict = compare(zoo, recipe, &Trained::read(&run)?)?;
+            let verdict = compare(zoo, recipe, &run, &Trained::read(&run)?)?;
             Ok((run, verdict))
         };
         let run = match compared() {
@@ -340,16 +373,13 @@ impl Verify {
             Err(error) => return end(Err(error)),
         };
         let mut line = vec!["verify".to_owned(), shown(&run)];
-        line.extend(["--device".to_owned(), self.device.clone()]);
-        if let Some(data) = &self.data {
-            line.extend(["--data".to_owned(), shown(data)]);
-        }
+        line.extend(self.computed.arguments(self.computed.data.as_deref()));
         dispatch(&line)
     }
 }
 
-/// Says whether a run's end is the published one.
-fn compare(zoo: &Zoo, recipe: &Recipe, trained: &Trained) -> Result<Verdict> {
+/// Says whether a run's end, and the weights of 16 bits that it makes, are the published ones.
+fn compare(zoo: &Zoo, recipe: &Recipe, run: &Path, trained: &Trained) -> Result<Verdict> {
     let results = zoo.results_of(&recipe.name);
     let same_data = results.iter().find(|one| one.data == trained.data);
     let Some(Published {
@@ -362,7 +392,7 @@ fn compare(zoo: &Zoo, recipe: &Recipe, trained: &Trained) -> Result<Verdict> {
     };
     if *parameters == trained.parameters && *record == trained.record {
         say!("published  {parameters}: equal")?;
-        return Ok(Verdict::Equal);
+        return weights::check_run(zoo, recipe, run, trained);
     }
     say!("published  {parameters}, record {record}")?;
     say!(

@@ -80,6 +80,69 @@ fn the_smallest_recipe_has_its_published_digest_and_another_one_differs() {
 }
 
 #[test]
+fn published_weights_have_their_digest_and_a_run_makes_the_same_file() {
+    const NAME: &str = "shakespeare-llama";
+    let place = Scratch::new("zoo");
+    copied(&place);
+    let file = place.join(&format!("zoo/weights/{NAME}.gguf"));
+    fs::create_dir_all(file.parent().expect("a folder")).expect("made");
+    let published = fs::read(zoo().join(format!("weights/{NAME}.gguf"))).expect("weights");
+    fs::write(&file, &published).expect("written");
+    let quick = ["zoo", "verify", NAME, "--quick"];
+    let text = place.succeeds(&quick);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(
+        text.starts_with("weights ") && text.contains(": equal"),
+        "{text}"
+    );
+    let mut damaged = published;
+    *damaged.last_mut().expect("bytes") ^= 1;
+    fs::write(&file, &damaged).expect("written");
+    let (code, text, _) = status(&place, &quick);
+    assert_eq!((code, text.lines().count()), (1, 2), "{text}");
+    // The same recipe, of fewer steps and a text of a few lines.
+    for (name, from, to) in [
+        (
+            "zoo.json",
+            "\"vocabulary\": 512".to_owned(),
+            "\"vocabulary\": 280",
+        ),
+        (
+            &format!("recipes/{NAME}.toml"),
+            "max_steps = 1200".to_owned(),
+            "max_steps = 4",
+        ),
+    ] {
+        let path = place.join("zoo").join(name);
+        let text = fs::read_to_string(&path).expect("reads");
+        assert!(text.contains(&from), "{name}");
+        fs::write(&path, text.replace(&from, to)).expect("writes");
+    }
+    let line = "the river of light, 12 of them; it's lighter than the last one\n";
+    place.write("lines.txt", &line.repeat(200));
+    let train = ["zoo", "train", NAME, "--data", "lines.txt"];
+    place.succeeds(&[&train[..], &["--publish"]].concat());
+    assert_ne!(fs::read(&file).expect("weights"), damaged);
+    // Results are in the order of the data's digests, and the first with weights tells what the file has.
+    let results = place.join("zoo/results.json");
+    let read = fs::read_to_string(&results).expect("reads");
+    let mut results_of_all: Vec<Value> = serde_json::from_str(&read).expect("JSON");
+    results_of_all.retain(|one| one["name"] != NAME || one["steps"] == 4);
+    let kept = serde_json::to_string(&results_of_all).expect("JSON");
+    fs::write(&results, &kept).expect("writes");
+    let text = place.succeeds(&quick);
+    assert!(text.contains(", of this run: equal"), "{text}");
+    assert_eq!(text.matches(": equal").count(), 3, "{text}");
+    let weights = results_of_all.iter().find(|one| one["name"] == NAME);
+    let weights = weights.and_then(|one| one["weights"].as_str());
+    let weights = weights.expect("a digest");
+    fs::write(&results, kept.replace(weights, &"0".repeat(64))).expect("writes");
+    let (code, text, _) = status(&place, &quick);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains(&format!("\ndiffers    {weights}")), "{text}");
+}
+
+#[test]
 fn what_the_zoo_cannot_do_has_a_line() {
     let place = Scratch::new("zoo");
     copied(&place);

@@ -1,8 +1,8 @@
 //! AdamW with moments in 8 bits (Dettmers et al. 2021).
 
 use hlx_core::{Buffer, align_words};
-use hlx_kernels::optimizer::eight_bit::{BlockedParameter, Blocks, LEAST_PACKED, adamw_8bit_step};
 use hlx_kernels::optimizer::Hyper;
+use hlx_kernels::optimizer::eight_bit::{BlockedParameter, Blocks, LEAST_PACKED, adamw_8bit_step};
 
 use super::drive::{Drive, updated};
 use super::layout::{OwnLayout, elements, zeros};

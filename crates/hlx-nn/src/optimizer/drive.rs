@@ -103,7 +103,10 @@ impl Drive {
             clip_value: limit.map_or(f64::INFINITY, f64::from),
             ..hyper
         };
-        let words: Vec<u32> = rows.into_iter().flat_map(|row| fill_in(row).to_words()).collect();
+        let words: Vec<u32> = rows
+            .into_iter()
+            .flat_map(|row| fill_in(row).to_words())
+            .collect();
         self.device.upload_words(&self.hyper, &words)?;
         self.steps += 1;
         Ok(())

@@ -154,7 +154,10 @@ impl Muon {
     /// The row of AdamW's numbers of a group.
     fn adamw_row(&self, group: usize, learning_rate: f64) -> Hyper {
         let config = &self.config;
-        let (lr_factor, weight_decay) = self.drive.assignment.numbers(group, config.adamw_weight_decay);
+        let (lr_factor, weight_decay) = self
+            .drive
+            .assignment
+            .numbers(group, config.adamw_weight_decay);
         let [beta1, beta2] = config.adamw_betas;
         Hyper {
             learning_rate: learning_rate * config.adamw_lr_factor * lr_factor,
@@ -170,7 +173,8 @@ impl Muon {
     fn matrix_row(&self, matrix: &Matrix, learning_rate: f64) -> Hyper {
         let config = &self.config;
         let assignment = &self.drive.assignment;
-        let (lr_factor, weight_decay) = assignment.numbers(matrix.group, config.common.weight_decay);
+        let (lr_factor, weight_decay) =
+            assignment.numbers(matrix.group, config.common.weight_decay);
         Hyper {
             learning_rate: learning_rate * lr_factor,
             step_factor: config.adjust.factor(matrix.shape),
@@ -241,7 +245,8 @@ impl Optimizer for Muon {
     }
 
     fn prepare(&mut self, learning_rate: f64) -> Result<()> {
-        let others = (0..self.drive.assignment.len()).map(|group| self.adamw_row(group, learning_rate));
+        let others =
+            (0..self.drive.assignment.len()).map(|group| self.adamw_row(group, learning_rate));
         let matrices = self.matrices.iter();
         let matrices = matrices.map(|matrix| self.matrix_row(matrix, learning_rate));
         let rows: Vec<Hyper> = others.chain(matrices).collect();

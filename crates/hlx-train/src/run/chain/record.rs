@@ -8,8 +8,8 @@ use hlx_core::digest::{canonical_bits, sha256_hex};
 use hlx_nn::StateDigest;
 use serde::{Deserialize, Serialize};
 
-use super::line::SEAL;
 use super::VERSION;
+use super::line::SEAL;
 use crate::config::Config;
 use crate::run::specification_before_numbers;
 

@@ -1,0 +1,61 @@
+//! What of a tensor is saved for the backward pass, and what its values are computed from again.
+
+use hlx_core::Buffer;
+use hlx_kernels::product::{Matrices, Operand, Role, takes_sources};
+
+use super::Tensor;
+use crate::Result;
+use crate::graph::saved::{Again, Saved};
+
+impl Tensor {
+    /// Notes how to compute these values again from what the backward pass has anyway.
+    pub(crate) fn with_recipe(self, again: Again) -> Self {
+        if self.requires_grad() || takes_sources(self.device()) {
+            // The tensor is new, so that it has no recipe yet.
+            let _ = self.0.again.set(again);
+        }
+        self
+    }
+
+    /// How to compute the values again, if that was noted.
+    pub(crate) fn recipe(&self) -> Option<&Again> {
+        self.0.again.get()
+    }
+
+    /// The values as the operand of a product: the one that is remembered of them, or a new one of what they are computed
+    /// from, or else of `values`, which are theirs in row-major order.
+    pub(crate) fn product_operand(
+        &self,
+        role: Role,
+        of: Matrices,
+        values: impl FnOnce() -> Result<Buffer>,
+    ) -> Result<Operand> {
+        let (device, of_leaf) = (self.device(), self.is_of_leaf());
+        if role == Role::Weight
+            && let Some(operand) = self.operand_of_blocks(of)?
+        {
+            return Ok(operand);
+        }
+        Operand::remembered(device, self.operand(), of_leaf, role, of, || {
+            let origin = self.recipe().and_then(|again| again.origin.as_ref());
+            // The rows of norms come with them.
+            let origin = origin.filter(|origin| takes_sources(device) && !origin.is_of_norm());
+            match origin {
+                Some(origin) => {
+                    origin.with_source(|source| Ok(Operand::new(device, role, source, of)?))
+                }
+                None => Ok(Operand::new(device, role, &values()?, of)?),
+            }
+        })
+    }
+
+    /// Saves the values for a backward pass, as cheaply as that can be.
+    pub(crate) fn save(&self) -> Result<Saved> {
+        Saved::of(self, self.recipe())
+    }
+
+    /// Saves the values themselves, which [`Tensor::buffer`] has returned, for a backward pass.
+    pub(crate) fn save_values(&self, values: &Buffer) -> Saved {
+        Saved::held(values.clone(), self.described())
+    }
+}
