@@ -5,6 +5,7 @@ mod common;
 
 use common::{Scratch, proof, status};
 use hlx_core::Device;
+use hlx_data::ImageSet;
 use hlx_train::config::Config;
 use hlx_train::run::{Metric, read_metrics};
 use hlx_train::train::Outcome;
@@ -238,6 +239,45 @@ fn without_data_the_configurations_of_mnist_train_on_drawn_digits() {
         );
         assert!(text.contains("true/read"), "{text}");
     }
+}
+
+#[test]
+fn binary_files_of_cifar10_give_the_bits_of_the_same_images_drawn() {
+    let place = Scratch::new("cifar10");
+    let text = "seed = 7\n\n[model]\nkind = \"resnet\"\nchannels = [2, 4]\n\n[data]\nformat = \"coloured_digits\"\n\
+                count = 40\neval_fraction = 0.2\ncrop_padding = 2\n\n[train]\nmax_steps = 2\nbatch_size = 8\nshards = 4\n\
+                learning_rate = 0.01\ncheckpoint_every = 0\n";
+    place.write("config.toml", text);
+    let drawn = place.train(&cpu(), "drawn", &[]);
+    let set = ImageSet::drawn_coloured_digits(40, 7).expect("draws");
+    let record = |at: usize| {
+        let label = [set.labels()[at] as u8];
+        [&label[..], set.pixels(at).expect("an image")].concat()
+    };
+    std::fs::create_dir(place.join("cifar")).expect("made");
+    for (name, range) in [("data_batch_1.bin", 0..15), ("data_batch_2.bin", 15..40)] {
+        let bytes: Vec<u8> = range.flat_map(record).collect();
+        std::fs::write(place.join("cifar").join(name), bytes).expect("written");
+    }
+    let text = text
+        .replace("coloured_digits", "cifar10")
+        .replace("count = 40\n", "");
+    place.write("config.toml", &text);
+    let read = place.train(&cpu(), "read", &["data.path=cifar"]);
+    assert_eq!(proof(&read.digests), proof(&drawn.digests));
+    // A file that lost its end has a line.
+    let file = place.join("cifar/data_batch_2.bin");
+    let bytes = std::fs::read(&file).expect("reads");
+    std::fs::write(&file, &bytes[..bytes.len() - 1]).expect("written");
+    let (code, _, stderr) = status(
+        &place,
+        &["train", "config.toml", "--data", "cifar", "--out", "cut"],
+    );
+    assert_eq!((code, stderr.lines().count()), (1, 1), "{stderr}");
+    assert!(
+        stderr.contains("data_batch_2.bin: has 76824 bytes, expected one or more records of 3073"),
+        "{stderr}"
+    );
 }
 
 #[test]
