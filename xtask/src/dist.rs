@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::python::environment::{self, Environment};
+use crate::python::environment::{Environment, interpreter};
 use crate::{command, files};
 
 /// A system that programs are published for.
@@ -100,8 +100,7 @@ pub struct Tools(Environment);
 impl Tools {
     /// Installs zig and what Cargo calls it by into target/python/release.
     pub fn make() -> Result<Self, String> {
-        let python =
-            environment::interpreter(None).ok_or("release: no Python 3.11 or newer with venv")?;
+        let python = interpreter(None).ok_or("release: no Python 3.11 or newer with venv")?;
         Environment::make("release", &python, &LINKERS).map(Self)
     }
 
@@ -120,15 +119,7 @@ impl Tools {
             .current_dir(root)
             .args(["--release", "--locked", "--bins", "--target", &target]);
         cargo.args(["-p", "hlx-cli", "-p", "hlx-bench"]);
-        cargo.env("CARGO_TARGET_DIR", root.join("target/dist"));
-        cargo
-            .env("CARGO_INCREMENTAL", "0")
-            .env("CARGO_PROFILE_RELEASE_INCREMENTAL", "false");
-        cargo.env("SOURCE_DATE_EPOCH", epoch(root)?.to_string());
-        cargo.env("RUSTFLAGS", flags(root, system)?);
-        if system.glibc.is_some() {
-            cargo.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
-        }
+        cargo.envs(environment(root, system)?);
         command::succeed("cargo build", &mut cargo)?;
         let programs = folder(root, system);
         for name in PROGRAMS {
@@ -150,6 +141,24 @@ impl Tools {
         let rust = line("rustc", Command::new("rustc").arg("--version"))?;
         Ok(format!("commit {commit}\n{rust}\n{}\n", LINKERS.join("\n")))
     }
+}
+
+/// The variables of a build whose bits depend on the commit and the toolchain alone.
+pub fn environment(root: &Path, system: &System) -> Result<Vec<(&'static str, String)>, String> {
+    let mut variables = vec![
+        (
+            "CARGO_TARGET_DIR",
+            root.join("target/dist").display().to_string(),
+        ),
+        ("CARGO_INCREMENTAL", "0".to_owned()),
+        ("CARGO_PROFILE_RELEASE_INCREMENTAL", "false".to_owned()),
+        ("SOURCE_DATE_EPOCH", epoch(root)?.to_string()),
+        ("RUSTFLAGS", flags(root, system)?),
+    ];
+    if system.glibc.is_some() {
+        variables.push(("CARGO_PROFILE_RELEASE_STRIP", "symbols".to_owned()));
+    }
+    Ok(variables)
 }
 
 /// Flags that take this machine's folders out of the programs.

@@ -14,7 +14,8 @@ cargo xtask image [--programs DIR] [--mirror URL] [--no-try] [--only-try]
 
 Makes the image of docker/Dockerfile from Debian's packages, where no registry of images can be reached:
 mmdebstrap unpacks docker/packages.txt and what they need into a root file system (root, the network, some
-400 MB), and HLX's files go above it, as an OCI archive in target/image. Load it with
+400 MB), and HLX's files go above it, as an OCI archive in target/image, with an inventory (CycloneDX) of
+the crates and Debian's packages in it. Load it with
 `podman load -i FILE` or `skopeo copy oci-archive:FILE docker-daemon:hlx:latest`.
 
 Then unpacks the archive, checks its digests, and runs in it, in namespaces of its own without a network:
@@ -113,7 +114,12 @@ pub fn make(options: &Options, folder: &Path) -> Result<(), String> {
         let epoch = dist::epoch(&root)?;
         let base = step("Debian's packages", || base(&root, &options.mirror, epoch))?;
         step("the archive", || {
-            archived(&root, &base, &programs, &version, &archive, epoch)
+            archived(&root, &base, &programs, &version, &archive, epoch)?;
+            let mut sbom = packer("sbom");
+            sbom.arg("--root").arg(&root);
+            sbom.args(["--target", SYSTEMS[0].target, "--base"]);
+            sbom.arg(&base).arg("--out").arg(inventory(&archive));
+            command::succeed("the inventory", &mut sbom)
         })?;
         println!("{}", archive.display());
     }
@@ -121,6 +127,11 @@ pub fn make(options: &Options, folder: &Path) -> Result<(), String> {
         true => step("trying the image", || try_it(&archive)),
         false => Ok(()),
     }
+}
+
+/// The file of what an archive is made of: HLX's crates and Debian's packages.
+fn inventory(archive: &Path) -> PathBuf {
+    archive.with_extension("cdx.json")
 }
 
 /// The packages that docker/packages.txt names.

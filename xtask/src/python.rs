@@ -12,6 +12,7 @@ use crate::setup::{self, Consent};
 use crate::summary::{Report, Results, summary};
 use crate::{Outcome, files, tests_verb};
 use environment::Environment;
+pub use wheels::Wanted as WantedWheels;
 
 pub const HELP: &str = "\
 cargo xtask python [--stubs | --types | --wheels] [--device all|cpu|vulkan] [--python PROGRAM]
@@ -78,7 +79,7 @@ pub fn run(args: &[String]) -> Outcome {
     };
     let tools = Environment::make("tools", &python, &environment::TOOLS)?;
     if options.task == Task::Wheels {
-        return wheels::run(&tools, &python);
+        return wheels::run(&tools, &python, WantedWheels::default());
     }
     let wheel = build(&tools, &python)?;
     let venv = Environment::make("venv", &python, &environment::BESIDE_THE_PACKAGE)?;
@@ -87,6 +88,23 @@ pub fn run(args: &[String]) -> Outcome {
         Task::Stubs => stubs(&venv, &tools, &[]).map(|()| 0),
         Task::Types => types(&venv, &tools).map(|()| 0),
         _ => test(&venv, &tools, &options),
+    }
+}
+
+/// Builds the wheels of a release into target/wheels.
+pub fn release_wheels(consent: Consent, only: Option<&str>) -> Result<(), String> {
+    setup::prepare(consent, &setup::PYTHON)?;
+    setup::prepare(consent, &setup::WHEELS)?;
+    let python =
+        environment::interpreter(None).ok_or("release: no Python 3.11 or newer with venv")?;
+    let tools = Environment::make("tools", &python, &environment::TOOLS)?;
+    let wanted = WantedWheels {
+        only,
+        is_release: true,
+    };
+    match wheels::run(&tools, &python, wanted)? {
+        0 => Ok(()),
+        status => Err(format!("release: the wheels failed with status {status}")),
     }
 }
 

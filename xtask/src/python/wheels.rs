@@ -1,11 +1,11 @@
-//! `cargo xtask python --wheels`: the wheels of all systems, and the source distribution.
+//! `cargo xtask python --wheels` and `cargo xtask release`: the wheels of all systems, and the source distribution.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::environment::{self, Environment};
 use super::interpreters::{self, Tried};
 use crate::command::{self, step};
+use crate::dist::{self, SYSTEMS, System};
 use crate::{Outcome, files};
 
 /// What a package index takes of one file by default is 100 MB; ours stay far below.
@@ -14,10 +14,8 @@ const LIMIT_BYTES: u64 = 20_000_000;
 /// A wheel of another system than this machine's newest.
 struct Wheel {
     name: &'static str,
-    target: &'static str,
+    system: &'static System,
     options: &'static [&'static str],
-    /// A program without which it is not built.
-    needs: Option<&'static str>,
     /// Runs the package in an interpreter of that system.
     try_it: fn(&Path, &Path) -> Result<Tried, String>,
 }
@@ -26,14 +24,13 @@ struct Wheel {
 const WHEELS: [Wheel; 4] = [
     Wheel {
         name: "Linux, x86-64",
-        target: "x86_64-unknown-linux-gnu",
+        system: &SYSTEMS[0],
         options: &["--zig", "--compatibility", "manylinux_2_28"],
-        needs: None,
         try_it: interpreters::here,
     },
     Wheel {
         name: "Linux, x86-64, free-threaded 3.14",
-        target: "x86_64-unknown-linux-gnu",
+        system: &SYSTEMS[0],
         options: &[
             "--zig",
             "--compatibility",
@@ -41,50 +38,59 @@ const WHEELS: [Wheel; 4] = [
             "--interpreter",
             "python3.14t",
         ],
-        needs: None,
         try_it: interpreters::free_threaded,
     },
     Wheel {
         name: "Linux, AArch64",
-        target: "aarch64-unknown-linux-gnu",
+        system: &SYSTEMS[1],
         options: &["--zig", "--compatibility", "manylinux_2_28"],
-        needs: None,
         try_it: interpreters::aarch64,
     },
     Wheel {
         name: "Windows, x86-64",
-        target: "x86_64-pc-windows-gnu",
+        system: &SYSTEMS[2],
         options: &[],
-        needs: Some("x86_64-w64-mingw32-gcc"),
         try_it: |_, _| Ok(Tried::No("no Python for Windows in the registries")),
     },
 ];
 
-/// Builds all of them, tries those that can be tried, and prints their sizes.
-pub fn run(tools: &Environment, python: &Path) -> Outcome {
+/// Which wheels are built, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// Those of this system alone ([`System::name`]), and no source distribution.
+    pub only: Option<&'a str>,
+    /// As a release's programs are built: without this machine's folders in them.
+    pub is_release: bool,
+}
+
+/// Builds them, tries those that can be tried, and prints their sizes.
+pub fn run(tools: &Environment, python: &Path, wanted: Wanted<'_>) -> Outcome {
     tools.pip(&environment::FOR_WHEELS)?;
     let out = command::root().join("target/wheels");
     let _ = std::fs::remove_dir_all(&out);
     let mut rows = vec![];
     let mut left_out = Vec::new();
     let mut too_large = false;
-    for wheel in &WHEELS {
-        if let Some(program) = wheel.needs.filter(|program| !command::on_path(program)) {
-            left_out.push(format!("{}: no {program} on the path", wheel.name));
+    let is_chosen = |wheel: &&Wheel| wanted.only.is_none_or(|only| only == wheel.system.name);
+    for wheel in WHEELS.iter().filter(is_chosen) {
+        if let Some(missing) = wheel.system.missing() {
+            left_out.push(format!("{}: {missing}", wheel.name));
             continue;
         }
-        let file = step(wheel.name, || build(tools, wheel, &out))?;
+        let file = step(wheel.name, || build(tools, wheel, &out, wanted.is_release))?;
         let tried = step(&format!("trying {}", wheel.name), || {
             (wheel.try_it)(&file, python)
         })?;
         too_large |= size(&file)? > LIMIT_BYTES;
         rows.push(row(&file, &tried.to_string())?);
     }
-    let mut sdist = tools.command("maturin");
-    sdist.args(["sdist", "--out"]).arg(&out);
-    step("source distribution", || {
-        command::succeed("maturin", &mut sdist)
-    })?;
+    if wanted.only.is_none() {
+        let mut sdist = tools.command("maturin");
+        sdist.args(["sdist", "--out"]).arg(&out);
+        step("source distribution", || {
+            command::succeed("maturin", &mut sdist)
+        })?;
+    }
     for file in files::under(&out, &["gz"])? {
         rows.push(row(&file, "")?);
     }
@@ -102,17 +108,21 @@ pub fn run(tools: &Environment, python: &Path) -> Outcome {
 }
 
 /// Builds one wheel into a folder of its own, then moves it to the others.
-fn build(tools: &Environment, wheel: &Wheel, out: &Path) -> Result<PathBuf, String> {
-    if command::on_path("rustup") {
-        let mut add = Command::new("rustup");
-        add.args(["target", "add", wheel.target])
-            .current_dir(command::root());
-        command::capture("rustup", &mut add)?;
-    }
+fn build(
+    tools: &Environment,
+    wheel: &Wheel,
+    out: &Path,
+    is_release: bool,
+) -> Result<PathBuf, String> {
     let folder = environment::output("one-wheel");
     let _ = std::fs::remove_dir_all(&folder);
     let mut maturin = tools.command("maturin");
-    maturin.args(["build", "--quiet", "--target", wheel.target]);
+    maturin.args(["build", "--quiet", "--target", wheel.system.target]);
+    if is_release {
+        maturin
+            .arg("--locked")
+            .envs(dist::environment(&command::root(), wheel.system)?);
+    }
     maturin.args(wheel.options).arg("--out").arg(&folder);
     command::succeed("maturin", &mut maturin)?;
     let built = files::under(&folder, &["whl"])?.into_iter().next();

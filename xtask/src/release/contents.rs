@@ -90,7 +90,7 @@ pub fn pack(
 }
 
 /// The name of a system in the names of archives.
-fn named(system: &System) -> &'static str {
+pub fn named(system: &System) -> &'static str {
     match system.name {
         "x86-64" => "x86_64-linux",
         "aarch64" => "aarch64-linux",

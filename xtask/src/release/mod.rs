@@ -24,9 +24,9 @@ of shells and the licences of all crates; packages of Debian; an inventory (Cycl
 wheels; the SPIR-V modules; the benchmarks' CSV files; the notes of CHANGELOG.md; SHA256SUMS.
 
 One commit and one Rust toolchain give the same bits in every folder; BUILD.txt names both. The source
-distribution and the wheels are built by maturin and are not promised to.
+distribution and the wheels are built by maturin, with the same flags, and are not promised to.
 
-  --only S       this system's archive alone, without wheels
+  --only S       this system alone: its archive, package and wheels
   --no-wheels    no wheels
   --image        the container image, too (`cargo xtask image`)
   --twice DIR    clones the commit into DIR, builds the archives there once more, compares
@@ -92,8 +92,8 @@ pub fn run(args: &[String]) -> Outcome {
     if options.only.is_none() {
         contents::pack_data(&root, &out, &version, epoch)?;
     }
-    if options.only.is_none() && !options.no_wheels {
-        wheels(&root, &out)?;
+    if !options.no_wheels {
+        wheels(&root, &out, &version, consent, options.only.as_deref())?;
     }
     if options.image {
         let programs = dist::folder(&root, &SYSTEMS[0]);
@@ -144,11 +144,25 @@ fn parse(args: &[String]) -> Result<Options, String> {
     }
 }
 
-/// Builds the wheels, and copies them to the rest.
-fn wheels(root: &Path, out: &Path) -> Result<(), String> {
-    match python::run(&["--wheels".to_owned()])? {
-        0 => {}
-        status => return Err(format!("release: the wheels failed with status {status}")),
+/// Builds the wheels, and copies them to the rest, with an inventory for each system.
+fn wheels(
+    root: &Path,
+    out: &Path,
+    version: &str,
+    consent: Consent,
+    only: Option<&str>,
+) -> Result<(), String> {
+    python::release_wheels(consent, only)?;
+    for system in SYSTEMS
+        .iter()
+        .filter(|system| only.is_none_or(|only| only == system.name))
+    {
+        let name = format!("hlx-{version}-python-{}", contents::named(system));
+        let mut sbom = packer("sbom");
+        sbom.arg("--root").arg(root);
+        sbom.args(["--package", "hlx-python", "--target", system.target]);
+        sbom.arg("--out").arg(out.join(format!("{name}.cdx.json")));
+        command::succeed("the inventory", &mut sbom)?;
     }
     let wheels = out.join("wheels");
     std::fs::create_dir_all(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
