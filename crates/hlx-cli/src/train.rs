@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use hlx_core::{Device, DeviceKind};
 use hlx_report::text::with_commas;
 use hlx_train::config::{Config, Override};
 use hlx_train::ranks::{Group, agreed_on, check_count, check_program, local_rank};
-use hlx_train::run::latest_folder;
+use hlx_train::run::{RunFolder, latest_folder};
 use hlx_train::timing::{RunTimer, RunTiming};
 use hlx_train::train::{DoesNotFit, Observer, Outcome, Start, TrainOptions, TrainPlan, Trainer};
 
@@ -259,6 +259,12 @@ impl Arguments {
         let mut overrides = self.overrides.clone();
         if let Some(path) = &self.data {
             overrides.push(Override::text("data.path", &path.to_string_lossy()));
+        }
+        if let Ok(run) = RunFolder::open(&self.config) {
+            let run = run.path().display();
+            bail!(
+                "{run}: is a run, expected a configuration: `hlx train {run}/config.toml --out {run} --resume` goes on with it"
+            );
         }
         Config::load(&self.config, &overrides)
     }

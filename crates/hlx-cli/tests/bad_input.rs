@@ -289,4 +289,16 @@ fn prompts_and_numbers_are_checked() {
             .fails(&["digest", "config.toml"])
             .contains("is no run folder")
     );
+    // A run in the place of a configuration, and a folder that is not there.
+    let line = place.fails(&["train", "run"]);
+    let way = "`hlx train run/config.toml --out run --resume` goes on with it";
+    assert!(
+        line.contains("run: is a run, expected a configuration") && line.contains(way),
+        "{line}"
+    );
+    let line = place.fails(&["list", "nowhere"]);
+    assert!(
+        line.contains("nowhere: is not there (`hlx train` makes runs/"),
+        "{line}"
+    );
 }

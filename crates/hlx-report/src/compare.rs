@@ -20,6 +20,8 @@ pub struct Comparison {
     pub configuration: Vec<KeyDifference>,
     /// Whether the corpora have the same digest.
     pub same_corpus: bool,
+    /// The numbers of the specifications of the arithmetic that the runs follow.
+    pub specifications: [u32; 2],
     /// The last step of each chain.
     pub last_steps: [u64; 2],
     /// Records of steps that both chains have a record of.
@@ -164,6 +166,7 @@ pub fn compare(paths: [&Path; 2]) -> Result<Comparison> {
         equal: difference.is_none(),
         configuration,
         same_corpus,
+        specifications: origins.map(|origin| origin.specification),
         last_steps: [ends(&chains[0]).1, ends(&chains[1]).1],
         common_records: common.len() as u64,
         equal_to: equal_to.last(),

@@ -75,10 +75,12 @@ pub enum Order {
 /// # Errors
 /// A path that is no folder; the system's message.
 pub fn list(folder: &Path, order: Order) -> Result<Vec<Listed>> {
-    let is_folder = fs::metadata(folder)
-        .with_context(|| folder.display().to_string())?
-        .is_dir();
-    ensure!(is_folder, "{}: is no folder", folder.display());
+    ensure!(
+        folder.exists(),
+        "{}: is not there (`hlx train` makes runs/; `hlx list DIR` lists the runs below another folder)",
+        folder.display()
+    );
+    ensure!(folder.is_dir(), "{}: is no folder", folder.display());
     let mut paths = Vec::new();
     find(folder, 0, &mut paths).with_context(|| folder.display().to_string())?;
     let mut listed: Vec<Listed> = std::thread::scope(|scope| {

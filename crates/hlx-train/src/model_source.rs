@@ -38,6 +38,8 @@ impl ModelSource {
                 let companions = Companions::Folder(run.path().to_owned());
                 (Some(run.config()?.data.format), companions)
             }
+            // What is wrong with a run is said as it is.
+            Err(error) if RunFolder::open(path).is_ok() => return Err(error),
             Err(error) => {
                 model_folder::check_no_adapter(path)?;
                 ensure!(

@@ -118,6 +118,7 @@ fn print_comparison(comparison: &Comparison, note: Option<&str>) -> Result<()> {
         runs: [ours, theirs],
         configuration,
         same_corpus,
+        specifications,
         last_steps,
         common_records,
         equal_to,
@@ -149,6 +150,10 @@ fn print_comparison(comparison: &Comparison, note: Option<&str>) -> Result<()> {
     }
     if !same_corpus {
         say!("corpus     its digests differ")?;
+    }
+    let [a, b] = specifications;
+    if a != b {
+        say!("arithmetic specification {a} | {b}")?;
     }
     match equal_to {
         Some(step) => say!("equal      up to step {}", with_commas(*step))?,

@@ -18,7 +18,7 @@ pub use file::ChainFile;
 pub use record::{Bits, ChainRecord, Origin, tensor_digits};
 pub use summary::ChainSummary;
 
-use line::{Link, check_follows, unseal};
+use line::{Link, WAY_OUT, check_follows, unseal};
 
 /// The chain's file in a run folder.
 pub const CHAIN_FILE: &str = "chain.jsonl";
@@ -57,7 +57,7 @@ impl Chain {
         let chain = Self::read_until(path, u64::MAX)?;
         ensure!(
             !chain.records.is_empty(),
-            "{}: holds no record",
+            "{}: holds no record{WAY_OUT}",
             path.display()
         );
         Ok(chain)
@@ -86,7 +86,7 @@ impl Chain {
             let Some(line) = line.strip_suffix(b"\n") else {
                 ensure!(
                     unseal(&line[..line.len() - 1]).is_err(),
-                    "{}: is damaged: its end is no end of a line",
+                    "{}: is damaged: its end is no end of a line{WAY_OUT}",
                     place()
                 );
                 chain.torn = true;

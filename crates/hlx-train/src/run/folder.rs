@@ -114,7 +114,7 @@ impl RunFolder {
         };
         ensure!(
             folder.config_path().is_file() && folder.checkpoints().is_dir(),
-            "{}: is no run folder (a run folder holds config.toml and checkpoints/)",
+            "{}: is no run folder (a run folder holds config.toml and checkpoints/; `hlx list DIR` lists the runs below DIR)",
             path.display()
         );
         Ok(folder)

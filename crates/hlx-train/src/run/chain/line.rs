@@ -12,6 +12,10 @@ pub const SEAL: &str = ",\"digest\":\"";
 /// Bytes of a line's end: the seal, 64 digits and `"}`.
 const SEALED_BYTES: usize = SEAL.len() + 64 + 2;
 
+/// What to do about a chain that has lost something.
+pub const WAY_OUT: &str =
+    "; restore the file from a copy, or train the run again: it has the same bits";
+
 /// What of a record is proved against the one before.
 #[derive(Deserialize)]
 pub struct Link {
@@ -48,19 +52,19 @@ pub fn proved(line: &[u8]) -> Result<(&[u8], String)> {
     let sealed = line.len().checked_sub(SEALED_BYTES);
     let (body, end) = sealed
         .and_then(|at| line.split_at_checked(at))
-        .ok_or_else(|| anyhow!("is no record of a chain: it is too short"))?;
+        .ok_or_else(|| anyhow!("is no record of a chain: it is too short{WAY_OUT}"))?;
     let stated = end
         .strip_prefix(SEAL.as_bytes())
         .and_then(|end| end.strip_suffix(b"\"}"))
         .and_then(|digits| std::str::from_utf8(digits).ok())
-        .ok_or_else(|| anyhow!("is damaged: it does not end in its digest"))?;
+        .ok_or_else(|| anyhow!("is damaged: it does not end in its digest{WAY_OUT}"))?;
     let mut hash = Sha256::new();
     hash.update(body);
     hash.update(b"}");
     let digest = hex(&hash.finalize());
     ensure!(
         digest == stated,
-        "is damaged: its SHA-256 is {digest}, it says {stated}"
+        "is damaged: its SHA-256 is {digest}, it says {stated}{WAY_OUT}"
     );
     Ok((body, digest))
 }
@@ -85,11 +89,11 @@ pub fn check_follows(before: Option<(u64, &str)>, link: &Link) -> Result<()> {
     } = link;
     let Some((from, digest)) = before else {
         let Some(origin) = origin else {
-            bail!("is not the first record of a chain: records before it are missing");
+            bail!("is not the first record of a chain: records before it are missing{WAY_OUT}");
         };
         ensure!(
             (1..=VERSION).contains(&origin.version),
-            "is of version {} of the format, expected 1 to {VERSION}",
+            "is of version {} of the format, expected 1 to {VERSION}: a newer HLX reads it",
             origin.version
         );
         ensure!(previous.is_empty(), "names a record before it, {previous}");
@@ -97,7 +101,7 @@ pub fn check_follows(before: Option<(u64, &str)>, link: &Link) -> Result<()> {
     };
     ensure!(
         previous == digest,
-        "names {previous} as the record before it, which is {digest}: records are missing or replaced"
+        "names {previous} as the record before it, which is {digest}: records are missing or replaced{WAY_OUT}"
     );
     ensure!(
         *step > from && origin.is_none(),

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, anyhow};
 use hlx_core::files;
 
-use super::line::{Link, check_follows, proved};
+use super::line::{Link, WAY_OUT, check_follows, proved};
 use super::{Chain, Origin};
 
 /// What a chain comes to, without its records.
@@ -71,6 +71,6 @@ impl ChainSummary {
                 }
             }
         }
-        found.with_context(|| format!("{}: holds no record", path.display()))
+        found.with_context(|| format!("{}: holds no record{WAY_OUT}", path.display()))
     }
 }
