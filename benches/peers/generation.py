@@ -2,7 +2,7 @@
 random weights, greedy, no download.
 
 usage: generation.py [--dtype bfloat16|float32] [--batch 1,64] [--prompt 512] [--new 128] [--first 1024]
-                     [--device cuda|cpu] [--threads N] [--layers 28] [--rounds 3]
+                     [--device cuda|cpu] [--threads N] [--layers 28] [--vocabulary 151936] [--rounds 3]
 
 Prints, for each batch, the milliseconds a token by `generate` with its default cache and with its static cache
 (which transformers compiles on a GPU), and the milliseconds to the first token of a long prompt.
@@ -24,10 +24,10 @@ SHAPE = {
 }
 
 
-def model(device, dtype, layers):
+def model(device, dtype, layers, vocabulary):
     torch.manual_seed(0)
     with torch.device(device):
-        found = of_transformers({**SHAPE, "layers": layers})
+        found = of_transformers({**SHAPE, "layers": layers, "vocabulary": vocabulary})
     found.generation_config.pad_token_id = 0
     return found.to(dtype).eval()
 
@@ -54,17 +54,18 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--layers", type=int, default=28)
+    parser.add_argument("--vocabulary", type=int, default=SHAPE["vocabulary"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--static", action="store_true", help="the static cache too")
     chosen = parser.parse_args()
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
     torch.backends.cuda.matmul.allow_tf32 = False
-    net = model(chosen.device, getattr(torch, chosen.dtype), chosen.layers)
+    net = model(chosen.device, getattr(torch, chosen.dtype), chosen.layers, chosen.vocabulary)
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, {chosen.device}, {chosen.dtype}")
 
     def prompt(batch, length):
-        return torch.randint(0, 151936, (batch, length), device=chosen.device)
+        return torch.randint(0, chosen.vocabulary, (batch, length), device=chosen.device)
 
     with torch.no_grad():
         ids = prompt(1, chosen.first)

@@ -1,7 +1,8 @@
 """Generation by llama.cpp, for the table beside `hlx-bench decode --shape llama-1b --dtype q8_0`: a model of Llama 3.2 1B's
 shape with random weights in Q8_0, greedy, no download.
 
-  python3 llama.py --programs DIR [--device vulkan|cpu] [--layers 16] [--prompt 128] [--new 17] [--rounds 3]
+  python3 llama.py --programs DIR [--device vulkan|cpu] [--layers 16] [--vocabulary 128256]
+             [--prompt 128] [--new 17] [--rounds 3]
 
 DIR is what benches/peers/pack.sh makes: DIR/llama holds llama.cpp's libraries and llama-cpp-python's bindings, DIR/python
 the package gguf. Prints a line with the version, then `prompt MS` and `token MS`: the whole prompt, and a token after it
@@ -20,7 +21,7 @@ WIDTH, FEED_FORWARD, HEADS, KV_HEADS, VOCABULARY, LAYERS = 2048, 8192, 32, 8, 12
 BLOCK, BLOCK_BYTES = 32, 34
 
 
-def write_model(path, layers, numpy, gguf):
+def write_model(path, layers, vocabulary, numpy, gguf):
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(4096)
     writer.add_embedding_length(WIDTH)
@@ -30,7 +31,7 @@ def write_model(path, layers, numpy, gguf):
     writer.add_head_count_kv(KV_HEADS)
     writer.add_rope_freq_base(500000.0)
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_vocab_size(VOCABULARY)
+    writer.add_vocab_size(vocabulary)
     writer.add_tokenizer_model("no_vocab")
     draw = numpy.random.default_rng(1)
 
@@ -46,7 +47,7 @@ def write_model(path, layers, numpy, gguf):
     def gains(name):
         writer.add_tensor(name, numpy.ones(WIDTH, dtype=numpy.float32))
 
-    matrix("token_embd.weight", VOCABULARY, WIDTH)
+    matrix("token_embd.weight", vocabulary, WIDTH)
     gains("output_norm.weight")
     keys = WIDTH // HEADS * KV_HEADS
     for layer in range(layers):
@@ -68,6 +69,7 @@ def main():
     parser.add_argument("--programs", type=pathlib.Path, required=True)
     parser.add_argument("--device", choices=["vulkan", "cpu"], default="vulkan")
     parser.add_argument("--layers", type=int, default=LAYERS)
+    parser.add_argument("--vocabulary", type=int, default=VOCABULARY)
     parser.add_argument("--prompt", type=int, default=128)
     parser.add_argument("--new", type=int, default=17)
     parser.add_argument("--rounds", type=int, default=3)
@@ -89,7 +91,7 @@ def main():
     low.llama_backend_init()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.gguf")
-        write_model(path, min(given.layers, LAYERS), numpy, gguf)
+        write_model(path, min(given.layers, LAYERS), given.vocabulary, numpy, gguf)
         options = low.llama_model_default_params()
         options.n_gpu_layers = 0 if given.device == "cpu" else 999
         model = low.llama_model_load_from_file(path.encode(), options)
@@ -106,7 +108,7 @@ def main():
             tokens = (low.llama_token * len(ids))(*ids)
             if status := low.llama_decode(context, low.llama_batch_get_one(tokens, len(ids))):
                 sys.exit(f"llama_decode: status {status}")
-            logits = numpy.ctypeslib.as_array(low.llama_get_logits_ith(context, -1), shape=(VOCABULARY,))
+            logits = numpy.ctypeslib.as_array(low.llama_get_logits_ith(context, -1), shape=(given.vocabulary,))
             return int(logits.argmax())
 
         prompts, tokens = [], []

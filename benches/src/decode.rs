@@ -59,6 +59,9 @@ pub struct Arguments {
     /// Layers, where they are fewer than the model's.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=32))]
     layers: u32,
+    /// Rows of the vocabulary, where they are fewer than the model's: for devices whose largest binding is smaller.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    vocabulary: Option<u32>,
     /// Seconds a measurement.
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     seconds: f64,
@@ -69,7 +72,7 @@ pub struct Arguments {
 
 /// The shapes by name.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum ModelShape {
+pub enum ModelShape {
     /// Qwen3-0.6B.
     Qwen3,
     /// Llama 3.2 1B.
@@ -81,7 +84,20 @@ enum ModelShape {
 }
 
 impl ModelShape {
-    fn config(self) -> Result<CausalConfig> {
+    /// What `--shape` calls it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Qwen3 => "qwen3",
+            Self::Llama1B => "llama-1b",
+            Self::Llama8B => "llama-8b",
+        }
+    }
+
+    /// Its configuration, with all layers.
+    ///
+    /// # Errors
+    /// HLX has no preset of its name.
+    pub fn config(self) -> Result<CausalConfig> {
         let llama = || CausalConfig::preset("llama3").context("no preset of Llama 3");
         match self {
             Self::Qwen3 => qwen3(),
@@ -156,6 +172,9 @@ impl Shape {
         };
         config.n_layers = config.n_layers.min(arguments.layers as usize);
         config.max_positions = tokens;
+        if let Some(vocabulary) = arguments.vocabulary {
+            config.vocabulary = config.vocabulary.min(vocabulary as usize);
+        }
         let rows = arguments.rows as usize;
         Ok(Self {
             config,

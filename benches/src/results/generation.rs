@@ -5,25 +5,27 @@ use hlx_core::DeviceKind;
 
 use super::bench::{Bench, output_of};
 use super::sheet::Sheet;
+use crate::decode::ModelShape;
 use crate::{note, say};
 
-const COLUMNS: &str = "program,model,weights,arithmetic,layers,tokens,token_ms,prompt_ms";
+const COLUMNS: &str =
+    "program,model,weights,arithmetic,layers,vocabulary,tokens,token_ms,prompt_ms";
 
 /// What one row measures.
 struct Case {
-    shape: &'static str,
+    shape: ModelShape,
     weights: &'static str,
     arithmetic: &'static str,
 }
 
 const CASES: [Case; 3] = [
-    Case::new("qwen3", "bf16", "portable"),
-    Case::new("qwen3", "bf16", "integer"),
-    Case::new("llama-1b", "q8_0", "integer"),
+    Case::new(ModelShape::Qwen3, "bf16", "portable"),
+    Case::new(ModelShape::Qwen3, "bf16", "integer"),
+    Case::new(ModelShape::Llama1B, "q8_0", "integer"),
 ];
 
 impl Case {
-    const fn new(shape: &'static str, weights: &'static str, arithmetic: &'static str) -> Self {
+    const fn new(shape: ModelShape, weights: &'static str, arithmetic: &'static str) -> Self {
         Self {
             shape,
             weights,
@@ -33,9 +35,17 @@ impl Case {
 
     fn model(&self) -> &'static str {
         match self.shape {
-            "qwen3" => "Qwen3-0.6B",
-            _ => "Llama 3.2 1B",
+            ModelShape::Qwen3 => "Qwen3-0.6B",
+            ModelShape::Llama1B => "Llama 3.2 1B",
+            ModelShape::Llama8B => "Llama 3.1 8B",
         }
+    }
+
+    /// Rows of the vocabulary: the model's, or as many as a binding of `words` holds in f32, from which the weights
+    /// are made.
+    fn vocabulary(&self, words: usize) -> Result<usize> {
+        let config = self.shape.config()?;
+        Ok(config.vocabulary.min(words / config.width))
     }
 }
 
@@ -52,8 +62,9 @@ pub fn measure(bench: &Bench) -> Result<()> {
         DeviceKind::Cpu => ("32", "128", "1"),
         DeviceKind::VulkanSoftware => ("2", "64", "1"),
     };
+    let words = bench.open()?.max_binding_words();
     let mut sheet = Sheet::new(&bench.facts("generation")?, COLUMNS);
-    let row = |program: &str, case: &Case, arithmetic: &str, ms: [f64; 2]| {
+    let row = |program: &str, case: &Case, arithmetic: &str, vocabulary: &str, ms: [f64; 2]| {
         say!(
             "{program:14} {} {} {:.3} ms",
             case.model(),
@@ -66,33 +77,34 @@ pub fn measure(bench: &Bench) -> Result<()> {
             case.weights.to_owned(),
             arithmetic.to_owned(),
             layers.to_owned(),
+            vocabulary.to_owned(),
             tokens.to_owned(),
             format!("{:.3}", ms[0]),
             format!("{:.3}", ms[1]),
         ]
     };
     for case in &CASES {
-        let mut verb = vec!["decode", "--shape", case.shape, "--dtype", case.weights];
+        let vocabulary = case.vocabulary(words)?.to_string();
+        let mut verb = vec!["decode", "--shape", case.shape.name(), "--dtype", case.weights];
         verb.extend(["--arithmetic", case.arithmetic, "--seconds", seconds]);
-        verb.extend(["--layers", layers, "--tokens", tokens]);
+        verb.extend(["--layers", layers, "--tokens", tokens, "--vocabulary", &vocabulary]);
         verb.extend(bench.quick.then_some("--quick"));
         let text = bench.own(&verb)?;
         let ms = [word_after(&text, "likeliest")?, word_after(&text, "first")?];
-        sheet.add(row("HLX", case, case.arithmetic, ms));
+        sheet.add(row("HLX", case, case.arithmetic, &vocabulary, ms));
         sheet.write(&bench.partial("generation.csv"))?;
     }
-    for (program, case, measured) in [
-        (
-            "transformers",
-            &CASES[0],
-            transformers(bench, layers, tokens),
-        ),
-        ("llama.cpp", &CASES[2], llama(bench, layers, tokens)),
-    ] {
-        match measured {
+    type Peer = fn(&Bench, [&str; 3]) -> Result<(String, [f64; 2])>;
+    let peers: [(&str, &Case, Peer); 2] = [
+        ("transformers", &CASES[0], transformers),
+        ("llama.cpp", &CASES[2], llama),
+    ];
+    for (program, case, measure) in peers {
+        let vocabulary = case.vocabulary(words)?.to_string();
+        match measure(bench, [layers, &vocabulary, tokens]) {
             Ok((version, ms)) => {
                 sheet.facts.push((program.to_owned(), version));
-                sheet.add(row(program, case, "-", ms));
+                sheet.add(row(program, case, "-", &vocabulary, ms));
             }
             Err(error) => note!("{program} is left out: {error:#}"),
         }
@@ -100,11 +112,16 @@ pub fn measure(bench: &Bench) -> Result<()> {
     sheet.write(&bench.partial("generation.csv"))
 }
 
-/// The version, and the milliseconds of a token and of the prompt.
-fn transformers(bench: &Bench, layers: &str, tokens: &str) -> Result<(String, [f64; 2])> {
+/// The version, and the milliseconds of a token and of the prompt, for a number of layers, rows of the vocabulary and
+/// tokens of the prompt.
+fn transformers(
+    bench: &Bench,
+    [layers, vocabulary, tokens]: [&str; 3],
+) -> Result<(String, [f64; 2])> {
     let mut script = bench.python("generation.py")?;
+    script.args(["--layers", layers, "--vocabulary", vocabulary]);
     script.args([
-        "--layers", layers, "--prompt", tokens, "--first", tokens, "--new", "17",
+        "--prompt", tokens, "--first", tokens, "--new", "17",
     ]);
     script.args([
         "--batch",
@@ -126,8 +143,13 @@ fn transformers(bench: &Bench, layers: &str, tokens: &str) -> Result<(String, [f
     ))
 }
 
-fn llama(bench: &Bench, layers: &str, tokens: &str) -> Result<(String, [f64; 2])> {
+/// As [`transformers`], of llama.cpp.
+fn llama(
+    bench: &Bench,
+    [layers, vocabulary, tokens]: [&str; 3],
+) -> Result<(String, [f64; 2])> {
     let mut script = bench.python("llama.py")?;
+    script.args(["--vocabulary", vocabulary]);
     script.args(["--layers", layers, "--prompt", tokens, "--new", "17"]);
     script.args(["--device", if bench.is_on_cpu() { "cpu" } else { "vulkan" }]);
     script.arg("--programs").arg(&bench.programs);
@@ -150,7 +172,18 @@ fn word_after(text: &str, begin: &str) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::word_after;
+    use super::{CASES, word_after};
+
+    #[test]
+    fn a_vocabulary_is_cut_to_what_a_binding_holds() -> anyhow::Result<()> {
+        let (qwen3, llama) = (&CASES[0], &CASES[2]);
+        assert_eq!(qwen3.vocabulary(1 << 30)?, 151_936);
+        assert_eq!(llama.vocabulary(1 << 30)?, 128_256);
+        // 128 MiB, as of lavapipe.
+        assert_eq!(qwen3.vocabulary(1 << 25)?, 32_768);
+        assert_eq!(llama.vocabulary(1 << 25)?, 16_384);
+        Ok(())
+    }
 
     #[test]
     fn numbers_are_found_by_the_words_before_them() -> anyhow::Result<()> {

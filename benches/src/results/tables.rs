@@ -393,8 +393,9 @@ pub fn generation(machines: &[Machine]) -> Result<Table> {
     let mut table = Table::new(
         "Generation",
         "One sequence, greedily, random weights of the model's shape. *A token* comes after the prompt, and the likeliest next one is on\n\
-         the host; *the prompt* is computed at once. More sequences, and what the arithmetic allows: [generation.md](benchmarks/generation.md).",
-        "device|program|model|weights|arithmetic|layers|prompt's tokens|a token ms|tokens/s|the prompt ms",
+         the host; *the prompt* is computed at once. A device whose largest binding is too small for the vocabulary gets fewer rows of it,\n\
+         as *vocabulary* says. More sequences, and what the arithmetic allows: [generation.md](benchmarks/generation.md).",
+        "device|program|model|weights|arithmetic|layers|vocabulary|prompt's tokens|a token ms|tokens/s|the prompt ms",
     );
     for (machine, sheet) in &sheets(machines, "generation.csv")? {
         for row in &sheet.rows {
@@ -411,6 +412,7 @@ pub fn generation(machines: &[Machine]) -> Result<Table> {
                     word(sheet, row, "weights"),
                     word(sheet, row, "arithmetic"),
                     layers,
+                    word(sheet, row, "vocabulary"),
                     word(sheet, row, "tokens"),
                     number(sheet, row, "token_ms"),
                     shown(per_second),
