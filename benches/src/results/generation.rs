@@ -85,9 +85,22 @@ pub fn measure(bench: &Bench) -> Result<()> {
     };
     for case in &CASES {
         let vocabulary = case.vocabulary(words)?.to_string();
-        let mut verb = vec!["decode", "--shape", case.shape.name(), "--dtype", case.weights];
+        let mut verb = vec![
+            "decode",
+            "--shape",
+            case.shape.name(),
+            "--dtype",
+            case.weights,
+        ];
         verb.extend(["--arithmetic", case.arithmetic, "--seconds", seconds]);
-        verb.extend(["--layers", layers, "--tokens", tokens, "--vocabulary", &vocabulary]);
+        verb.extend([
+            "--layers",
+            layers,
+            "--tokens",
+            tokens,
+            "--vocabulary",
+            &vocabulary,
+        ]);
         verb.extend(bench.quick.then_some("--quick"));
         let text = bench.own(&verb)?;
         let ms = [word_after(&text, "likeliest")?, word_after(&text, "first")?];
@@ -120,9 +133,7 @@ fn transformers(
 ) -> Result<(String, [f64; 2])> {
     let mut script = bench.python("generation.py")?;
     script.args(["--layers", layers, "--vocabulary", vocabulary]);
-    script.args([
-        "--prompt", tokens, "--first", tokens, "--new", "17",
-    ]);
+    script.args(["--prompt", tokens, "--first", tokens, "--new", "17"]);
     script.args([
         "--batch",
         "1",
@@ -144,10 +155,7 @@ fn transformers(
 }
 
 /// As [`transformers`], of llama.cpp.
-fn llama(
-    bench: &Bench,
-    [layers, vocabulary, tokens]: [&str; 3],
-) -> Result<(String, [f64; 2])> {
+fn llama(bench: &Bench, [layers, vocabulary, tokens]: [&str; 3]) -> Result<(String, [f64; 2])> {
     let mut script = bench.python("llama.py")?;
     script.args(["--vocabulary", vocabulary]);
     script.args(["--layers", layers, "--prompt", tokens, "--new", "17"]);

@@ -13,28 +13,22 @@ mod transfer;
 
 use std::any::Any;
 use std::fmt;
-use std::ops::Range;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 pub use host::{HostBuffer, PendingCopy};
 pub use pending::PendingDownload;
+pub use record::OpenRecording;
 pub use sharing::SharedBuffer;
 
 use crate::arithmetic::{Arithmetic, Half, HalfMatrices, IntegerPath, MatrixShape};
 use crate::device_info::DeviceInfo;
-use crate::dtype::DType;
 use crate::error::CoreError;
 use crate::extensions::Extensions;
-use crate::fusion::Fusable;
-use crate::graph::{Graph, Launches};
-use crate::launch::{CpuBindings, CpuBody, Launch, check_bindings};
-use crate::memory::{BlockSource, Buffer, MemoryStatistics, NotedChange, TensorPool};
+use crate::memory::{BlockSource, MemoryStatistics, NotedChange, TensorPool};
 use crate::probe_report::{ProbeCheck, ProbeReport};
-use crate::recording::RecordingOptions;
-use crate::sizes;
 use crate::stream::{Stream, on_stream};
-use crate::timing::{TimingCollector, TimingReport, Work};
+use crate::timing::{TimingCollector, TimingReport};
 use crate::tuning::Tuning;
 use crate::vulkan::Pace;
 

@@ -65,7 +65,7 @@ enum Verb {
         folder: PathBuf,
     },
     /// Write what a program is made of as a CycloneDX document.
-    Sbom(crates::Arguments),
+    Sbom(sbom::Arguments),
     /// Write the licences of all crates that a program is made of.
     Licences(crates::Arguments),
     /// Write SHA256SUMS of the files in a folder.

@@ -12,14 +12,13 @@ mod taped;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use hlx_core::{Buffer, DType, Device, Element, last_moment};
+use hlx_core::{DType, Device};
 use hlx_kernels::Layout;
-use hlx_kernels::product::{Matrices, Operand, Role, takes_sources};
 
 use crate::Result;
 use crate::error::AutogradError;
-use crate::graph::input::{GradientSource, Input, Leaf};
-use crate::graph::saved::{Again, Saved};
+use crate::graph::input::Input;
+use crate::graph::saved::Again;
 use crate::samples::{Batch, Samples};
 pub(crate) use check::check_count;
 use storage::Storage;

@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::error::CoreError;
 use crate::memory::Buffer;
 use crate::sizes;
-use crate::stream::on_stream;
+use crate::stream::{Stream, on_stream};
 
 use super::Device;
 

@@ -109,7 +109,7 @@ impl Tensor {
     }
 
     /// All elements of a storage in row-major order.
-    fn dense_in(
+    pub(super) fn dense_in(
         device: &Device,
         storage: Storage,
         shape: &[usize],
