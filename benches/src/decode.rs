@@ -216,7 +216,11 @@ fn qwen3() -> Result<CausalConfig> {
 
 const QUICK_TOKENS: usize = 40;
 
-fn quick() -> Result<CausalConfig> {
+/// A small shape, to see that everything works.
+///
+/// # Errors
+/// As [`ModelShape::config`].
+pub fn quick() -> Result<CausalConfig> {
     Ok(CausalConfig {
         vocabulary: 512,
         width: 64,

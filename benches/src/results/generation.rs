@@ -5,7 +5,7 @@ use hlx_core::DeviceKind;
 
 use super::bench::{Bench, output_of};
 use super::sheet::Sheet;
-use crate::decode::ModelShape;
+use crate::decode::{ModelShape, quick};
 use crate::{note, say};
 
 const COLUMNS: &str =
@@ -43,8 +43,11 @@ impl Case {
 
     /// Rows of the vocabulary: the model's, or as many as a binding of `words` holds in f32, from which the weights
     /// are made.
-    fn vocabulary(&self, words: usize) -> Result<usize> {
-        let config = self.shape.config()?;
+    fn vocabulary(&self, words: usize, is_quick: bool) -> Result<usize> {
+        let config = match is_quick {
+            true => quick()?,
+            false => self.shape.config()?,
+        };
         Ok(config.vocabulary.min(words / config.width))
     }
 }
@@ -84,7 +87,7 @@ pub fn measure(bench: &Bench) -> Result<()> {
         ]
     };
     for case in &CASES {
-        let vocabulary = case.vocabulary(words)?.to_string();
+        let vocabulary = case.vocabulary(words, bench.quick)?.to_string();
         let mut verb = vec![
             "decode",
             "--shape",
@@ -113,7 +116,7 @@ pub fn measure(bench: &Bench) -> Result<()> {
         ("llama.cpp", &CASES[2], llama),
     ];
     for (program, case, measure) in peers {
-        let vocabulary = case.vocabulary(words)?.to_string();
+        let vocabulary = case.vocabulary(words, bench.quick)?.to_string();
         match measure(bench, [layers, &vocabulary, tokens]) {
             Ok((version, ms)) => {
                 sheet.facts.push((program.to_owned(), version));
@@ -185,11 +188,12 @@ mod tests {
     #[test]
     fn a_vocabulary_is_cut_to_what_a_binding_holds() -> anyhow::Result<()> {
         let (qwen3, llama) = (&CASES[0], &CASES[2]);
-        assert_eq!(qwen3.vocabulary(1 << 30)?, 151_936);
-        assert_eq!(llama.vocabulary(1 << 30)?, 128_256);
+        assert_eq!(qwen3.vocabulary(1 << 30, false)?, 151_936);
+        assert_eq!(llama.vocabulary(1 << 30, false)?, 128_256);
         // 128 MiB, as of lavapipe.
-        assert_eq!(qwen3.vocabulary(1 << 25)?, 32_768);
-        assert_eq!(llama.vocabulary(1 << 25)?, 16_384);
+        assert_eq!(qwen3.vocabulary(1 << 25, false)?, 32_768);
+        assert_eq!(llama.vocabulary(1 << 25, false)?, 16_384);
+        assert_eq!(llama.vocabulary(1 << 25, true)?, 512);
         Ok(())
     }
 

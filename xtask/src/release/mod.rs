@@ -54,6 +54,9 @@ pub fn run(args: &[String]) -> Outcome {
     if ci && !unset.is_empty() {
         return Err(format!("release: {}", unset.join("; ")));
     }
+    if options.twice.is_some() {
+        committed(&root)?;
+    }
     let consent = if ci { Consent::Given } else { Consent::Unknown };
     let consent = options.consent.unwrap_or(consent);
     setup::prepare(consent, &setup::PORTS[5..6])?;
@@ -171,6 +174,20 @@ fn wheels(
         files::write(&wheels.join(name), &files::bytes(&file)?)?;
     }
     Ok(())
+}
+
+/// Refuses files that differ from the commit, which the other folder has.
+fn committed(root: &Path) -> Result<(), String> {
+    let mut status = Command::new("git");
+    status.args(["status", "--porcelain"]).current_dir(root);
+    let changed = command::capture("git status", &mut status)?;
+    match changed.lines().next() {
+        Some(first) => Err(format!(
+            "release: --twice compares commits, and this folder has changes that are not committed, such as `{}`",
+            first.trim()
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Builds the archives in another folder, and compares their digests.
