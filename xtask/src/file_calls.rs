@@ -88,7 +88,7 @@ const MAY_WRITE: [(&str, &str); 21] = [
         "locks a folder that it has proved to be its own, and removes its state",
     ),
     (
-        "crates/hlx-train/src/run/chain.rs",
+        "crates/hlx-train/src/run/chain/file.rs",
         "appends records to a locked run",
     ),
     (

@@ -5,10 +5,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use sha2::{Digest, Sha256};
 
-use super::{ChainRecord, Origin, VERSION};
+use super::VERSION;
+use super::record::{ChainRecord, Origin, SEAL};
 
-/// What precedes a line's digest.
-pub const SEAL: &str = ",\"digest\":\"";
 /// Bytes of a line's end: the seal, 64 digits and `"}`.
 const SEALED_BYTES: usize = SEAL.len() + 64 + 2;
 

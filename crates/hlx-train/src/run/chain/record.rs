@@ -9,10 +9,11 @@ use hlx_nn::StateDigest;
 use serde::{Deserialize, Serialize};
 
 use super::VERSION;
-use super::line::SEAL;
 use crate::config::Config;
 use crate::run::specification_before_numbers;
 
+/// What precedes a line's digest.
+pub const SEAL: &str = ",\"digest\":\"";
 /// Hexadecimal digits that a record has of each tensor's digest.
 const TENSOR_DIGITS: usize = 16;
 
