@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{self, step};
-use crate::dist::{self, SYSTEMS, Tools, version};
+use crate::dist::{Tools, version};
 use crate::listing::{List, add_data};
 use crate::packer::packer;
+use crate::systems::{SYSTEMS, epoch};
 use crate::{Outcome, files, sha256};
 
 pub const HELP: &str = "\
@@ -111,7 +112,7 @@ pub fn make(options: &Options, folder: &Path) -> Result<(), String> {
                 Tools::make()?.build(&root, &SYSTEMS[0])
             })?,
         };
-        let epoch = dist::epoch(&root)?;
+        let epoch = epoch(&root)?;
         let base = step("Debian's packages", || base(&root, &options.mirror, epoch))?;
         step("the archive", || {
             archived(&root, &base, &programs, &version, &archive, epoch)?;

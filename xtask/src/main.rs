@@ -38,6 +38,7 @@ mod shaders;
 mod specializations;
 mod storm;
 mod summary;
+mod systems;
 mod table;
 mod test_choice;
 mod tests_verb;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::environment::{self, Environment};
 use super::interpreters::{self, Tried};
 use crate::command::{self, step};
-use crate::dist::{self, SYSTEMS, System};
+use crate::systems::{self, SYSTEMS, System};
 use crate::{Outcome, files};
 
 /// What a package index takes of one file by default is 100 MB; ours stay far below.
@@ -121,7 +121,7 @@ fn build(
     if is_release {
         maturin
             .arg("--locked")
-            .envs(dist::environment(&command::root(), wheel.system)?);
+            .envs(systems::environment(&command::root(), wheel.system)?);
     }
     maturin.args(wheel.options).arg("--out").arg(&folder);
     command::succeed("maturin", &mut maturin)?;

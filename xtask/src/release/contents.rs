@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use super::deb::{self, Made};
-use crate::dist::System;
 use crate::listing::{List, add_data, file_name};
 use crate::packer::packer;
+use crate::systems::System;
 use crate::{command, files};
 
 /// The shells, and the names of their completions.

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{self, step};
-use crate::dist::{self, SYSTEMS, System, version};
+use crate::dist::{self, version};
 use crate::packer::packer;
 use crate::publisher::Publisher;
 use crate::setup::{self, Consent};
+use crate::systems::{self, SYSTEMS, System};
 use crate::{Outcome, files, image, python};
 
 pub const HELP: &str = "\
@@ -63,7 +64,7 @@ pub fn run(args: &[String]) -> Outcome {
     let out = root.join(format!("target/release-{version}"));
     let _ = std::fs::remove_dir_all(&out);
     std::fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
-    let epoch = dist::epoch(&root)?;
+    let epoch = systems::epoch(&root)?;
     let tools = dist::Tools::make()?;
     let mut left_out = Vec::new();
     let is_chosen = |system: &&System| {
