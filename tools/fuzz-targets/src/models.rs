@@ -139,9 +139,8 @@ pub fn tokenizer_config(data: &[u8]) {
 pub fn adapters(data: &[u8]) {
     for preset in ["llama2", "gpt2"] {
         let sizes = causal_sizes(preset);
-        let lora = lora();
         let model = Model::zeroed(cpu(), |b| {
-            b.with_lora(lora);
+            b.with_lora(lora());
             CausalLm::new(b, &sizes)
         });
         let model = model.expect("a model");
