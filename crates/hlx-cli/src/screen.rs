@@ -119,7 +119,8 @@ impl Screen {
             self.line(&format!("exchange {carrier}"))?;
         }
         self.line(&format!(
-            "device   {info}, arithmetic {}{}",
+            "device   {info}{}, arithmetic {}{}",
+            driver_of(device),
             device.arithmetic(),
             why_cpu(device)
         ))?;
@@ -245,6 +246,14 @@ impl Observer for Screen {
                 folder.display()
             ));
         }
+    }
+}
+
+/// The driver, where the bits depend on it.
+fn driver_of(device: &Device) -> String {
+    match device.arithmetic().is_same_everywhere() {
+        true => String::new(),
+        false => format!(", driver {}", device.info().driver),
     }
 }
 

@@ -27,6 +27,7 @@ use crate::error::CoreError;
 use crate::extensions::Extensions;
 use crate::memory::{BlockSource, MemoryStatistics, NotedChange, TensorPool};
 use crate::probe_report::{ProbeCheck, ProbeReport};
+use crate::saved_format::SavedFormat;
 use crate::stream::{Stream, on_stream};
 use crate::timing::{TimingCollector, TimingReport};
 use crate::tuning::Tuning;
@@ -44,6 +45,8 @@ pub struct Device {
     extensions: Arc<Extensions>,
     /// Belongs to this handle, as the tuning does; it is a part of what its results mean.
     arithmetic: Arithmetic,
+    /// Belongs to this handle, as the arithmetic does.
+    saved_format: SavedFormat,
 }
 
 /// What a device shares among its clones. Graphs share the stream, which waits for its work before it goes; work under way
@@ -70,6 +73,7 @@ impl Device {
             tuning: Arc::new(Tuning::of(&info, true)),
             extensions: Arc::default(),
             arithmetic: Arithmetic::Portable,
+            saved_format: SavedFormat::F32,
             inner: Arc::new(Inner {
                 stream: Arc::new(stream),
                 source,
@@ -216,6 +220,20 @@ impl Device {
     /// probe has found right and repeating their bits. The CPU device has none, and computes with chains of f32.
     pub fn half_matrices(&self, half: Half) -> Option<MatrixShape> {
         self.inner.halves.of(half)
+    }
+
+    /// In what a tape on this handle saves activations for the backward pass.
+    pub fn saved_format(&self) -> SavedFormat {
+        self.saved_format
+    }
+
+    /// Returns a handle of the same device, memory and stream that saves activations in `saved_format`.
+    #[must_use]
+    pub fn with_saved_format(&self, saved_format: SavedFormat) -> Self {
+        Self {
+            saved_format,
+            ..self.clone()
+        }
     }
 
     /// The ways in which the device sums products of integers, all with the same bits, the fastest first.

@@ -78,10 +78,10 @@ pub use models::{
 pub use module::Module;
 pub use optimizer::{
     AVERAGE, Adafactor, AdafactorConfig, Adagrad, AdagradConfig, Adam, AdamConfig, AdamW,
-    AdamW8bit, AdamWConfig, Averaged, Common, FlatOptimizer, Lion, LionConfig, Muon, MuonAdjust,
-    MuonConfig, NewtonSchulz, Optimizer, OptimizerState, OwnLayout, ParameterGroup, RMSprop,
-    RMSpropConfig, SGD, SGDConfig, StateSpan, StateTensor, UpdateRule, Watched, clip_grad_norm_,
-    clip_grad_value_, state_spans,
+    AdamW8bit, AdamWConfig, Averaged, Common, FlatOptimizer, Lion, LionConfig, LossScale,
+    LossScaling, Muon, MuonAdjust, MuonConfig, NewtonSchulz, Optimizer, OptimizerState, OwnLayout,
+    ParameterGroup, RMSprop, RMSpropConfig, SGD, SGDConfig, ScaleRule, Scaled, StateSpan,
+    StateTensor, UpdateRule, Watched, clip_grad_norm_, clip_grad_value_, state_spans,
 };
 pub use parameters::{
     FrozenBase, InferenceModel, ModelBuffer, Parameter, ParameterBuilder, ParameterSet,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::{Sha256, StepDigest};
 use crate::number::Whole;
+use crate::place::Place;
 
 /// An answer, with all that it is a function of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -11,8 +12,11 @@ use crate::number::Whole;
 pub struct Body {
     /// The number of the specification of HLX's arithmetic.
     pub specification: u32,
-    /// The arithmetic of products: `portable` or `integer`.
+    /// The arithmetic of products: `portable`, `integer`, `fast` or `fast_f16`.
     pub arithmetic: String,
+    /// Where it was computed, of an arithmetic whose bits depend on that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// The model.
     pub model: ModelDigests,
     /// SHA-256 of the request's bytes as they came.

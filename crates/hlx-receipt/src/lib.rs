@@ -19,6 +19,7 @@ mod error;
 mod format;
 mod key;
 mod number;
+mod place;
 mod receipt;
 
 pub use audit::{
@@ -35,6 +36,7 @@ pub use error::ReceiptError;
 pub use format::{ALGORITHM, KIND, MOST_BYTES, VERSION};
 pub use key::{PublicKey, SigningKey, public_path};
 pub use number::{Whole, shortest};
+pub use place::Place;
 pub use receipt::{Information, Link, Receipt, Signature};
 
 /// What functions of this crate return.

@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, OnceLock};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use hlx_core::SPECIFICATION;
 use hlx_nn::CausalModel;
-use hlx_receipt::{Grammar, ModelDigests, NamedFile, Sha256};
+use hlx_receipt::{Grammar, ModelDigests, NamedFile, Place, Sha256};
 use hlx_text::ChatTemplate;
 use hlx_train::engine::{Engine, Guides, Limits};
 use hlx_train::generate::TextModel;
 use hlx_train::receipts::{Asked, digests_of};
+use hlx_train::run::place;
 
 use crate::clock::now;
 use crate::error::ApiError;
@@ -31,6 +32,8 @@ pub struct Served {
     formats: OnceLock<Result<Formats, String>>,
     digests: ModelDigests,
     arithmetic: &'static str,
+    /// Where answers are computed, of an arithmetic whose bits depend on that.
+    place: Option<Place>,
     device: String,
     /// SHA-256 of a certificate of an audit of the model's training.
     audit: Option<Sha256>,
@@ -57,6 +60,7 @@ impl Served {
         let devices = texts.iter().map(|text| text.model.device());
         let devices = devices.map(|device| Ok(device?.info().to_string()));
         let devices = devices.collect::<Result<Vec<_>>>()?.join(", ");
+        let place = one_place(id, &texts)?;
         let template = text.tokenizer.chat_template().is_some();
         let template = template.then(|| ChatTemplate::of(&text.tokenizer));
         let source = text.tokenizer.chat_template();
@@ -69,6 +73,7 @@ impl Served {
             formats: OnceLock::new(),
             digests,
             arithmetic: device.arithmetic().name(),
+            place,
             device: devices,
             audit: None,
         })
@@ -146,6 +151,7 @@ impl Served {
         Asked {
             model: &self.digests,
             arithmetic: self.arithmetic,
+            place: self.place.as_ref(),
             end_tokens: &self.text().end_tokens,
             capacity: self.engine.capacity(),
             request_sha256: wish.request_sha256,
@@ -203,4 +209,23 @@ impl Served {
     pub(crate) fn token_text(&self, id: u32) -> String {
         self.text().tokenizer.decode_all(&[id]).unwrap_or_default()
     }
+}
+
+/// Where all devices of a model compute, of an arithmetic whose bits depend on that.
+///
+/// # Errors
+/// Devices of several models or with several drivers, whose answers would not have the same bits.
+fn one_place(id: &str, texts: &[Arc<TextModel>]) -> Result<Option<Place>> {
+    let mut found = None;
+    for (number, text) in texts.iter().enumerate() {
+        let device = text.model.device()?;
+        let here = place::of(device.arithmetic(), &device);
+        ensure!(
+            number == 0 || here == found,
+            "{id}: arithmetic {} has the same bits on one device model with one driver alone, and the devices differ",
+            device.arithmetic()
+        );
+        found = here;
+    }
+    Ok(found)
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::medium::{Medium, find_medium};
 use crate::config::Config;
-use crate::run::{RankPlace, shaders_digest};
+use crate::run::{RankPlace, place, shaders_digest};
 
 /// Why a run of several ranks does not begin: all ranks have the same, and one prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,8 +145,13 @@ pub fn check_identity(
         ("the corpus", corpus.to_owned()),
         ("the checkpoint", checkpoint.to_owned()),
     ];
+    let place = place::of(config.arithmetic, device);
+    let place = place.map(|place| ("the device", place.to_string()));
+    let common = common.into_iter().chain(place);
     let mine = Identity {
-        common: common.map(|(what, value)| (what.to_owned(), value)).into(),
+        common: common
+            .map(|(what, value)| (what.to_owned(), value))
+            .collect(),
         config: config.shared_keys()?,
         place: RankPlace {
             host: group.host(group.rank()),

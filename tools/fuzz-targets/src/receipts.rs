@@ -30,6 +30,7 @@ pub fn receipt_seeds() -> Result<Vec<(&'static str, Vec<u8>)>, ReceiptError> {
     let body = Body {
         specification: 1,
         arithmetic: "portable".to_owned(),
+        place: None,
         model: ModelDigests {
             weights_sha256: Sha256::of(b"w"),
             config_sha256: Sha256::of(b"c"),

@@ -8,5 +8,6 @@ pub(crate) mod backward;
 pub(crate) mod hook;
 pub(crate) mod input;
 pub(crate) mod saved;
+pub(crate) mod saved_tensor;
 pub(crate) mod tape;
 pub(crate) mod tensor;

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use hlx_core::{Buffer, Device, last_moment};
-use hlx_kernels::KernelTuning;
+use hlx_core::{Buffer, DType, Device, SavedFormat, last_moment};
 use hlx_kernels::activation::{Activation, activation_forward};
+use hlx_kernels::elementwise::copy_strided;
 use hlx_kernels::product::{Source, takes_sources};
+use hlx_kernels::{KernelTuning, Layout, Operand};
 
 use crate::graph::backward::watch;
 use crate::{AutogradError, Result, Tensor};
@@ -20,12 +21,14 @@ pub(crate) struct Again {
     pub recipe: Recipe,
     /// What operands of products are made of in their place, where these take sources ([`takes_sources`]).
     pub origin: Option<Origin>,
+    /// The same of values that no saving has rounded, for the forward pass.
+    pub source: Option<Origin>,
 }
 
 impl Again {
-    /// Those of an activation's result.
+    /// Those of an activation's result, for a backward pass.
     pub fn of_activation(device: &Device, kind: Activation, x: Saved) -> Self {
-        let origin = takes_sources(device).then(|| Origin::Activation {
+        let origin = takes_origins(device).then(|| Origin::Activation {
             kind,
             x: Box::new(x.clone()),
         });
@@ -36,7 +39,11 @@ impl Again {
             activation_forward(&device, kind, &x, &y)?;
             Ok(y)
         });
-        Self { recipe, origin }
+        Self {
+            recipe,
+            origin,
+            source: None,
+        }
     }
 }
 
@@ -66,11 +73,6 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// Whether the values are a norm's, whose statistics must be known first.
-    pub fn is_of_norm(&self) -> bool {
-        matches!(self, Self::LayerNorm { .. } | Self::RmsNorm { .. })
-    }
-
     /// Calls `body` with the source.
     pub fn with_source<R>(&self, body: impl FnOnce(Source<'_>) -> Result<R>) -> Result<R> {
         match self {
@@ -104,10 +106,22 @@ impl Origin {
     }
 }
 
+/// Whether it is noted what values are computed from: where operands are made of it, and where what is saved is rounded,
+/// so that every device computes from the same rounded values.
+pub(crate) fn takes_origins(device: &Device) -> bool {
+    takes_sources(device) || rounds(device)
+}
+
+/// Whether activations are saved in 16 bits.
+pub(crate) fn rounds(device: &Device) -> bool {
+    device.saved_format() == SavedFormat::Bf16
+}
+
 /// Values for a backward pass.
 #[derive(Clone)]
 pub(crate) enum Saved {
     Held(Held),
+    Rounded(Rounded),
     Again(Again),
 }
 
@@ -120,12 +134,80 @@ pub(crate) struct Held {
     tensor: String,
 }
 
+/// Values in a memory of their own, rounded to bf16, which are widened wherever they are read.
+#[derive(Clone)]
+pub(crate) struct Rounded {
+    device: Device,
+    bits: Buffer,
+}
+
+/// What a buffer's memory remembers: its values in 16 bits, and whether a graph computes them.
+#[derive(Clone)]
+struct Bits {
+    bits: Buffer,
+    of_recording: bool,
+}
+
+impl Rounded {
+    /// Rounds f32 values, to nearest, ties to even; those that are rounded already are not rounded again.
+    fn new(device: &Device, values: &Buffer) -> Result<Self> {
+        let of_recording = device.is_recording();
+        let fits = |one: &Bits| one.of_recording == of_recording;
+        let bits = match values.recall(fits) {
+            Some(Bits { bits, .. }) => bits,
+            None => {
+                let bits = converted(device, values, DType::BF16)?;
+                let made = Bits {
+                    bits: bits.clone(),
+                    of_recording,
+                };
+                device.remember(values, made, |_| true);
+                bits
+            }
+        };
+        let device = device.clone();
+        Ok(Self { device, bits })
+    }
+
+    fn values(&self) -> Result<Buffer> {
+        converted(&self.device, &self.bits, DType::F32)
+    }
+}
+
+fn converted(device: &Device, values: &Buffer, dtype: DType) -> Result<Buffer> {
+    let out = device.alloc_typed(dtype, values.len())?;
+    let layout = Layout::contiguous(&[values.len()])?;
+    copy_strided(device, Operand::new(values, &layout), &out)?;
+    Ok(out)
+}
+
 impl Saved {
-    /// The values of a tensor: as they lie, or by a recipe where that saves much memory.
+    /// The values of a tensor: rounded where activations are ([`Saved::activation`]), as they lie, or by a recipe where that
+    /// saves much memory.
     pub fn of(tensor: &Tensor, again: Option<&Again>) -> Result<Self> {
         let buffer = tensor.buffer()?;
-        let again = Self::again(tensor.device(), &buffer, again);
-        Ok(again.unwrap_or_else(|| Self::held(buffer, tensor.described())))
+        match Self::again(tensor.device(), &buffer, again) {
+            Some(again) => Ok(again),
+            None => tensor.save_activation(&buffer),
+        }
+    }
+
+    /// Values that an operation of the tape has computed, of the tensor that errors call so: in 16 bits where the device
+    /// saves them so.
+    pub fn activation(
+        device: &Device,
+        values: &Buffer,
+        tensor: impl FnOnce() -> String,
+    ) -> Result<Self> {
+        match rounds(device) && values.dtype() == DType::F32 && !values.is_empty() {
+            true => Ok(Self::Rounded(Rounded::new(device, values)?)),
+            false => Ok(Self::held(values.clone(), tensor())),
+        }
+    }
+
+    /// Whether reading them gives rounded values.
+    pub fn is_rounded(&self) -> bool {
+        matches!(self, Self::Rounded(_))
     }
 
     /// Values in a buffer that no tensor has.
@@ -150,19 +232,27 @@ impl Saved {
         let frees =
             device.plans_memory() && buffer.len() >= KernelTuning::of(device).recompute_from;
         let is_prepared = again.origin.is_some() && takes_sources(device);
-        (frees || is_prepared).then(|| Self::Again(again.clone()))
+        let saved = Again {
+            source: None,
+            ..again.clone()
+        };
+        (frees || is_prepared || rounds(device)).then(|| Self::Again(saved))
     }
 
     /// Calls `body` with the values, or with what they are computed from.
     ///
     /// # Errors
     /// As [`Saved::values`], and those of `body`.
-    pub fn with_source<R>(&self, body: impl FnOnce(Source<'_>) -> Result<R>) -> Result<R> {
+    pub fn with_source<R>(
+        &self,
+        device: &Device,
+        body: impl FnOnce(Source<'_>) -> Result<R>,
+    ) -> Result<R> {
         match self {
             Self::Again(Again {
                 origin: Some(origin),
                 ..
-            }) => origin.with_source(body),
+            }) if takes_sources(device) => origin.with_source(body),
             other => body(Source::Stored(&other.values()?)),
         }
     }
@@ -182,6 +272,7 @@ impl Saved {
                 }
                 Ok(held.buffer.clone())
             }
+            Self::Rounded(rounded) => rounded.values(),
             Self::Again(again) => (again.recipe)(),
         }
     }

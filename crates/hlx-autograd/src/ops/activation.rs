@@ -1,9 +1,11 @@
 //! Activations, an element at a time.
 
 use hlx_kernels::activation::{Activation, activation_backward, activation_forward};
+use hlx_kernels::product::takes_sources;
 
 use super::unary::slope;
-use crate::graph::saved::Again;
+use crate::graph::saved::{Again, Origin};
+use crate::graph::saved_tensor::SavedTensor;
 use crate::{DType, Gradient, Result, Tensor, Unary};
 
 impl Tensor {
@@ -18,20 +20,26 @@ impl Tensor {
         let (device, values) = (self.device(), self.buffer()?);
         let y = device.alloc(values.len())?;
         activation_forward(device, kind, &values, &y)?;
-        let saved = self.save_values(&values);
-        let again = saved.clone();
-        let (place, x) = (self.input(), self.clone());
+        let saved = self.save_activation(&values)?;
+        let again = Again {
+            source: takes_sources(device).then(|| Origin::Activation {
+                kind,
+                x: Box::new(self.save_values(&values)),
+            }),
+            ..Again::of_activation(device, kind, saved.clone())
+        };
+        let (place, x) = (self.input(), SavedTensor::of(self)?);
         let output = (y, self.shape());
         let y = Tensor::of_rule("activation", &[self], output, move |pass, dy, _| {
             if pass.is_recorded() {
-                return pass.add_tensor(&place, &slope(unary_of(kind), dy, &x)?);
+                return pass.add_tensor(&place, &slope(unary_of(kind), dy, &x.tensor()?)?);
             }
             let values = saved.values()?;
             let dx = pass.device().alloc(values.len())?;
             activation_backward(pass.device(), kind, &values, &dy.buffer()?, &dx)?;
             pass.add(&place, Gradient::owned(dx))
         })?;
-        Ok(y.with_recipe(Again::of_activation(self.device(), kind, again)))
+        Ok(y.with_recipe(again))
     }
 }
 

@@ -198,7 +198,10 @@ impl SavedAffine {
         match x {
             SavedInput::Halves(x) => add(pass, Through::Halves(x)),
             SavedInput::Values(x) if in_turn => add(pass, (&x.values()?).into()),
-            SavedInput::Values(x) => x.with_source(|x| add(pass, x.into())),
+            SavedInput::Values(x) => {
+                let device = pass.device().clone();
+                x.with_source(&device, |x| add(pass, x.into()))
+            }
         }
     }
 

@@ -126,7 +126,11 @@ fn attended(
     let prepared =
         saved.with(|operands| PreparedAttention::new(&device, operands, &attention, is_taped))?;
     let [o, stats] = reuse::results(|| saved.with(|operands| prepared.forward(&device, operands)))?;
-    let output = Saved::held(o.clone(), format!("{shape:?} of attention"));
+    let name = || format!("{shape:?} of attention");
+    let output = match is_taped {
+        true => Saved::activation(&device, &o, name)?,
+        false => Saved::held(o.clone(), name()),
+    };
     let places: Vec<Input> = inputs.iter().map(|x| x.input()).collect();
     Tensor::from_operation(OP, inputs, o, shape, move |pass, d_o| {
         let (o, d_o) = (&output.values()?, &d_o.buffer()?);

@@ -7,6 +7,7 @@ use hlx_kernels::batch_norm::{
 
 use super::join::Padding;
 use super::normal::{Norm, add_affine_gradients, beside};
+use crate::graph::saved_tensor::SavedTensor;
 use crate::{AutogradError, Backward, Batch, DType, Gradient, Input, Result, Tensor};
 
 /// How a batch norm in training computes its statistics.
@@ -98,8 +99,8 @@ impl Tensor {
         let tracked = following.map(|running| running.tracked);
         batch_norm_apply(device, &x, &w, &b, &stats, empty, tracked, &y, &spec)?;
         let places = [self.input(), gain.input(), bias.input()];
-        let (input, weight) = (self.clone(), gain.clone());
-        let (x, w) = (self.save_values(&x), gain.save_values(&w));
+        let (input, weight) = (SavedTensor::of(self)?, gain.clone());
+        let (x, w) = (self.save_activation(&x)?, gain.save_values(&w));
         let inputs = [self, &gain, &bias];
         let output = Tensor::of_rule(OP, &inputs, (y, self.shape()), move |pass, dy, _| {
             if pass.is_recorded() {
@@ -107,7 +108,14 @@ impl Tensor {
                     Some(counts) => pass.device().download_words(counts)?[0] as usize,
                     None => 0,
                 };
-                return recorded(pass, &places, [&input, &weight, dy], &spec, eps, empty);
+                return recorded(
+                    pass,
+                    &places,
+                    [&input.tensor()?, &weight, dy],
+                    &spec,
+                    eps,
+                    empty,
+                );
             }
             check_pass(pass, &spec)?;
             let (device, x, w) = (pass.device().clone(), x.values()?, w.values()?);

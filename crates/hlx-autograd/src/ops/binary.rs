@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use hlx_kernels::activation::activation_forward;
 use hlx_kernels::elementwise::{self, Binary};
-use hlx_kernels::product::takes_sources;
 
 use super::frame::{broadcast, compute_type, promoted};
 use super::scalar::Operand;
-use crate::graph::saved::{Again, Origin};
+use crate::graph::saved::{Again, Origin, takes_origins};
+use crate::graph::saved_tensor::SavedTensor;
 use crate::graph::tape::gradients_enabled;
 use crate::{AutogradError, DType, Result, Tensor};
 
@@ -182,7 +182,7 @@ impl Tensor {
             return Ok(constant.with_samples_of(samples));
         };
         let again = match operation {
-            Binary::Mul if takes_sources(device) && dense(&a) && dense(&b) => {
+            Binary::Mul if takes_origins(device) && dense(&a) && dense(&b) => {
                 gated_again([self, &other], [&a, &b])?
             }
             _ => None,
@@ -207,12 +207,19 @@ impl Tensor {
         let reads_output =
             (0..2).any(|side| wanted(side) && matches!(derivatives[side], OfOutput(_)));
         let read = |operand: usize| (0..2).any(|by| wanted(by) && derivatives[by].reads(operand));
-        let saved = [0, 1].map(|operand| read(operand).then(|| operands[operand].clone()));
+        let save = |operand: usize| match op == Binary::Mul.name() {
+            true => SavedTensor::of(&operands[operand]),
+            false => Ok(SavedTensor::Whole(operands[operand].clone())),
+        };
+        let save = |operand: usize| read(operand).then(|| save(operand)).transpose();
+        let saved = [save(0)?, save(1)?];
         let places = inputs.clone();
         let rule = move |pass: &mut crate::Backward<'_>, dy: &Tensor, y: Option<&Tensor>| {
-            let values = saved
-                .each_ref()
-                .map(|operand| operand.as_ref().unwrap_or(dy).clone());
+            let of = |operand: &Option<SavedTensor>| match operand {
+                Some(operand) => operand.tensor(),
+                None => Ok(dy.clone()),
+            };
+            let values = [of(&saved[0])?, of(&saved[1])?];
             for side in 0..2 {
                 if !places[side].requires_grad() {
                     continue;
@@ -239,15 +246,27 @@ impl Tensor {
 /// How the product of an activation's result with another tensor is computed again, without that result; `broadcast` are the
 /// operands as they are multiplied.
 fn gated_again([gate, up]: [&Tensor; 2], broadcast: [&Tensor; 2]) -> Result<Option<Again>> {
-    let origin = gate.recipe().and_then(|again| again.origin.as_ref());
-    let Some(Origin::Activation { kind, x }) = origin else {
+    let Some(again) = gate.recipe() else {
+        return Ok(None);
+    };
+    let Some(Origin::Activation { kind, x }) = &again.origin else {
         return Ok(None);
     };
     if gate.shape() != broadcast[0].shape() || up.shape() != broadcast[1].shape() {
         return Ok(None);
     }
     let (device, kind) = (up.device().clone(), *kind);
-    let [x, up] = [(**x).clone(), up.save_values(&up.buffer()?)];
+    let values = up.buffer()?;
+    let exact = up.save_values(&values);
+    let [x, up] = [(**x).clone(), up.save_activation(&values)?];
+    let source = match &again.source {
+        Some(Origin::Activation { x, .. }) => Some(Origin::Gated {
+            kind,
+            x: x.clone(),
+            up: Box::new(exact),
+        }),
+        _ => None,
+    };
     let origin = Origin::Gated {
         kind,
         x: Box::new(x.clone()),
@@ -263,6 +282,7 @@ fn gated_again([gate, up]: [&Tensor; 2], broadcast: [&Tensor; 2]) -> Result<Opti
     Ok(Some(Again {
         recipe,
         origin: Some(origin),
+        source,
     }))
 }
 

@@ -15,6 +15,7 @@ use hlx_kernels::conv2d::{
 use hlx_kernels::{KernelError, Layout};
 
 use super::join::Padding;
+use crate::graph::saved_tensor::SavedTensor;
 use crate::samples::Samples;
 use crate::{AutogradError, Backward, DType, Input, Result, Tensor};
 
@@ -317,19 +318,26 @@ fn correlation(
     let inputs: Vec<&Tensor> = [x, weight].into_iter().chain(bias).collect();
     let places = [x.input(), weight.input()];
     let saved = [
-        weight.requires_grad().then(|| x.clone()),
-        x.requires_grad().then(|| weight.clone()),
+        weight
+            .requires_grad()
+            .then(|| SavedTensor::of(x))
+            .transpose()?,
+        x.requires_grad()
+            .then(|| SavedTensor::Whole(weight.clone())),
     ];
     let (bias, batch) = (bias.map(Tensor::input), x.batch());
     let weight_shape = weight.shape().to_vec();
     let output = Tensor::of_rule(op, &inputs, (y, &shape), move |pass, dy, _| {
         add_bias_gradient(pass, bias.as_ref(), dy, spec, batch)?;
         if let Some(x) = &saved[0] {
-            let map = Map::Convolution;
+            let (map, x) = (Map::Convolution, &x.tensor()?);
             add_weight_gradient(pass, &places[1], &weight_shape, [x, dy], spec, map, batch)?;
         }
         match &saved[1] {
-            Some(weight) => pass.add_tensor(&places[0], &input_gradient(dy, weight, spec)?),
+            Some(weight) => {
+                let dx = input_gradient(dy, &weight.tensor()?, spec)?;
+                pass.add_tensor(&places[0], &dx)
+            }
             None => Ok(()),
         }
     })?;
@@ -359,8 +367,12 @@ fn transposed(
     let inputs: Vec<&Tensor> = [y, weight].into_iter().chain(bias).collect();
     let places = [y.input(), weight.input()];
     let saved = [
-        weight.requires_grad().then(|| y.clone()),
-        y.requires_grad().then(|| weight.clone()),
+        weight
+            .requires_grad()
+            .then(|| SavedTensor::of(y))
+            .transpose()?,
+        y.requires_grad()
+            .then(|| SavedTensor::Whole(weight.clone())),
     ];
     let (bias, batch, samples) = (bias.map(Tensor::input), y.batch(), samples_of(y));
     let weight_shape = weight.shape().to_vec();
@@ -372,12 +384,13 @@ fn transposed(
             }
         }
         if let Some(y) = &saved[0] {
-            let map = Map::Transposed;
+            let (map, y) = (Map::Transposed, &y.tensor()?);
             add_weight_gradient(pass, &places[1], &weight_shape, [dx, y], spec, map, batch)?;
         }
         match &saved[1] {
             Some(weight) => {
-                pass.add_tensor(&places[0], &correlation("conv2d", dx, weight, None, spec)?)
+                let dy = correlation("conv2d", dx, &weight.tensor()?, None, spec)?;
+                pass.add_tensor(&places[0], &dy)
             }
             None => Ok(()),
         }

@@ -1,11 +1,16 @@
 //! Two affine maps of the last dimension with an activation between them.
 
+use hlx_core::Buffer;
 use hlx_kernels::activation::Activation;
 use hlx_kernels::product::{Epilogue, Matrices, Operand, Role, Source, takes_sources};
 
 use super::affine::{Affine, SavedInput, residual_epilogue};
 use crate::graph::saved::{Again, Saved};
+use crate::graph::tape::gradients_enabled;
 use crate::{Gradient, Result, Tensor};
+
+/// What errors call values that no tensor has.
+const NAMELESS: &str = "(none)";
 
 impl Tensor {
     /// Computes y = f(x Uᵀ + b) Dᵀ + c, and adds the residual if there is one: to the bits of
@@ -37,25 +42,40 @@ impl Tensor {
         let shape = down.output_shape(OP, self, residual)?;
         let device = self.device();
         let hidden = device.alloc_shape(&[rows, up.n])?;
-        let saved_hidden = Saved::held(hidden.clone(), "(none)".to_owned());
-        let again = Again::of_activation(device, kind, saved_hidden);
+        let inputs: Vec<&Tensor> = up
+            .parameters()
+            .chain(down.parameters())
+            .chain([self])
+            .chain(residual)
+            .collect();
+        let is_taped = gradients_enabled() && inputs.iter().any(|x| x.requires_grad());
+        let save = |hidden: &Buffer| match is_taped {
+            true => Saved::activation(device, hidden, || NAMELESS.to_owned()),
+            false => Ok(Saved::held(hidden.clone(), NAMELESS.to_owned())),
+        };
         let x_rows = up.rows(self, rows)?;
-        let (active, saved_active) = match takes_sources(device) {
+        let (active, saved_hidden, saved_active) = match takes_sources(device) {
             // What is active is prepared where it is computed, and is nowhere stored.
             true => {
                 up.forward(device, &x_rows, &hidden, Epilogue::None)?;
                 let x = Source::Activation { kind, x: &hidden };
                 let of = Matrices::rows(1, rows, up.n);
                 let active = Operand::new(device, Role::Signal, x, of)?;
-                (active, Saved::Again(again))
+                (active, save(&hidden)?, None)
             }
             false => {
                 let active = device.alloc_shape(&[rows, up.n])?;
                 let activation = Epilogue::Activation { kind, out: &active };
                 up.forward(device, &x_rows, &hidden, activation)?;
-                let saved = Saved::own(device, &active, &again);
+                let saved_hidden = save(&hidden)?;
+                let again = Again::of_activation(device, kind, saved_hidden.clone());
+                // What is computed again is made of the hidden values as they are on the way back.
+                let held = match Saved::own(device, &active, &again) {
+                    Saved::Again(_) => None,
+                    held => Some(held),
+                };
                 let active = Tensor::from_buffer(device, active, &[rows, up.n])?;
-                (down.rows(&active, rows)?, saved)
+                (down.rows(&active, rows)?, saved_hidden, held)
             }
         };
         let saved_x = up.save_input(self, &x_rows)?;
@@ -64,14 +84,13 @@ impl Tensor {
         let around = residual.map(Tensor::buffer).transpose()?;
         down.forward(device, &active, &y, residual_epilogue(around.as_ref()))?;
 
-        let parameters = up.parameters().chain(down.parameters());
-        let inputs: Vec<&Tensor> = parameters.chain([self]).chain(residual).collect();
-        let saved_active = down
-            .reads_input()
-            .then_some(SavedInput::Values(saved_active));
+        let reads_active = down.reads_input();
+        let saved_active = saved_active.filter(|_| reads_active);
         // The gradient of the hidden values is for the map up and for what is below it.
         let below = self.requires_grad() || up.requires_grad();
-        let hidden = below.then_some(hidden);
+        let reads_hidden = below || (reads_active && saved_active.is_none());
+        let saved_hidden = reads_hidden.then_some(saved_hidden);
+        drop(hidden);
         let (x, batch, residual) = (self.input(), self.batch(), residual.map(Tensor::input));
         let (up, down) = (up.save(x.requires_grad())?, down.save(below)?);
         Tensor::from_operation(OP, &inputs, y, &shape, move |pass, dy| {
@@ -80,10 +99,23 @@ impl Tensor {
             }
             let dy = dy.buffer()?;
             let incoming = down.incoming(&dy);
-            down.backward_parameters(pass, &incoming, saved_active.as_ref(), rows, batch)?;
-            drop(saved_active);
+            let hidden = saved_hidden.map(|hidden| hidden.values()).transpose()?;
+            let active = match (&hidden, saved_active) {
+                (Some(hidden), None) if reads_active => {
+                    let hidden = Saved::held(hidden.clone(), NAMELESS.to_owned());
+                    Some(Saved::Again(Again::of_activation(
+                        pass.device(),
+                        kind,
+                        hidden,
+                    )))
+                }
+                (_, saved) => saved,
+            };
+            let active = active.map(SavedInput::Values);
+            down.backward_parameters(pass, &incoming, active.as_ref(), rows, batch)?;
+            drop(active);
             // The gradient overwrites the hidden values, which nothing else reads.
-            let Some(dhidden) = hidden else {
+            let Some(dhidden) = hidden.filter(|_| below) else {
                 return Ok(());
             };
             let slope = Epilogue::ActivationBackward(kind);

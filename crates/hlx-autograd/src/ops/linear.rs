@@ -4,6 +4,7 @@ use hlx_core::Arithmetic;
 
 use super::affine::{Affine, residual_epilogue, samples_behind};
 use super::few_rows::few_rows_product;
+use crate::graph::saved_tensor::SavedTensor;
 use crate::{Backward, DType, Gradient, Input, Result, Tensor};
 
 impl Tensor {
@@ -80,8 +81,13 @@ impl Tensor {
         let residual = residual.map(Tensor::input);
         // For a pass that is recorded: x for the weight's gradient, the weight for x's.
         let of = [
-            parameters.0.requires_grad().then(|| self.clone()),
-            self.requires_grad().then(|| parameters.0.clone()),
+            parameters
+                .0
+                .requires_grad()
+                .then(|| SavedTensor::of(self))
+                .transpose()?,
+            self.requires_grad()
+                .then(|| SavedTensor::Whole(parameters.0.clone())),
         ];
         let places = [self.input(), parameters.0.input()];
         let bias = parameters.1.map(Tensor::input);
@@ -114,7 +120,7 @@ impl Tensor {
 fn recorded_backward(
     pass: &mut Backward<'_>,
     dy: &Tensor,
-    [x, weight]: &[Option<Tensor>; 2],
+    [x, weight]: &[Option<SavedTensor>; 2],
     [x_place, weight_place]: &[Input; 2],
     bias: Option<&Input>,
 ) -> Result<()> {
@@ -125,10 +131,12 @@ fn recorded_backward(
         pass.add_tensor(bias, &dy_rows.sum_dim(&[0], false)?)?;
     }
     if let Some(x) = x {
+        let x = x.tensor()?;
         let x_rows = x.reshape(&[rows, x.shape()[x.rank() - 1]])?;
         pass.add_tensor(weight_place, &dy_rows.transpose(0, 1)?.matmul(&x_rows)?)?;
     }
     if let Some(weight) = weight {
+        let weight = weight.tensor()?;
         pass.add_tensor(x_place, &dy.matmul(&weight.to_dtype(DType::F32)?)?)?;
     }
     Ok(())

@@ -12,6 +12,7 @@ use hlx_kernels::product::{remember_norm, takes_norm};
 
 use super::normal;
 use crate::graph::saved::{Again, Origin, Saved};
+use crate::graph::saved_tensor::SavedTensor;
 use crate::{Backward, Batch, DType, Gradient, Input, Result, Tensor};
 
 const RMS_NORM: &str = "rms_norm";
@@ -139,8 +140,14 @@ fn normed(
         let digits = prepare_norm(device, &norm, x, gain, bias.as_ref(), &stats)?;
         remember_norm(device, &y, digits);
     }
+    let saved_x = x.save_activation(&operands.x)?;
+    let stats = match saved_x.is_rounded() {
+        true => operands.statistics_of(device, &norm, &saved_x)?,
+        false => stats,
+    };
+    let takes_origin = is_operand || saved_x.is_rounded();
     let saved = Operands {
-        x: x.save_values(&operands.x),
+        x: saved_x,
         gain: gain.save_values(&operands.gain),
         bias: bias
             .zip(operands.bias)
@@ -148,12 +155,12 @@ fn normed(
     };
     // The result of a layer norm is computed again where that saves much memory; that of an RMS norm as an operand alone.
     let origin = is_operand.then(|| saved.clone().origin(stats.clone()));
-    let again = (norm.centred || is_operand).then(|| saved.clone().again(device, norm, origin));
+    let again = (norm.centred || takes_origin).then(|| saved.clone().again(device, norm, origin));
     let rule = Rule {
         norm,
         stats,
         saved,
-        signal: x.clone(),
+        signal: SavedTensor::of(x)?,
         gain: gain.clone(),
         x: x.input(),
         weight: weight.input(),
@@ -196,6 +203,19 @@ impl Operands<Buffer> {
         };
         Ok(norm_forward(device, norm, &buffers)?)
     }
+
+    /// The statistics of x as it was saved, rounded: those that its derivative and the norm computed again have.
+    fn statistics_of(&self, device: &Device, norm: &Norm, x: &Saved) -> Result<Buffer> {
+        let rounded = Self {
+            x: x.values()?,
+            gain: self.gain.clone(),
+            bias: self.bias.clone(),
+        };
+        let y = device.alloc(rounded.x.len())?;
+        let stats = device.alloc_shape(&[norm.rows, norm.n_stats()])?;
+        rounded.forward(device, norm, &y, &stats)?;
+        Ok(stats)
+    }
 }
 
 impl Operands<Saved> {
@@ -227,7 +247,12 @@ impl Operands<Saved> {
             operands.forward(&device, &norm, &y, &stats)?;
             Ok(y)
         });
-        Again { recipe, origin }
+        // The rows of norms come with them.
+        Again {
+            recipe,
+            origin,
+            source: None,
+        }
     }
 }
 
@@ -237,7 +262,7 @@ struct Rule {
     stats: Buffer,
     saved: Operands<Saved>,
     /// For derivatives that are operations, as `gain`.
-    signal: Tensor,
+    signal: SavedTensor,
     gain: Tensor,
     x: Input,
     weight: Input,
@@ -312,7 +337,7 @@ impl Rule {
             eps: self.norm.eps,
             centred: self.norm.centred,
         };
-        let [normal, dx] = norm.slope(&self.signal, &dy.mul(&self.gain)?)?;
+        let [normal, dx] = norm.slope(&self.signal.tensor()?, &dy.mul(&self.gain)?)?;
         let leading: Vec<usize> = (0..dy.rank() - dims.len()).collect();
         if self.weight.requires_grad() {
             let dweight = dy.mul(normal)?.sum_dims(&leading, shape)?;

@@ -1,5 +1,6 @@
 //! `hlx doctor`: the devices of this machine, and whether their arithmetic is HLX's.
 
+mod advice;
 mod rates;
 mod report;
 
@@ -9,7 +10,8 @@ use anyhow::Result;
 use hlx_core::{Device, DeviceInfo, DeviceKind, container_lacks, why_no_gpu};
 use hlx_kernels::product::quantised::instructions;
 
-use self::rates::{integer_rate, written};
+use self::advice::Advice;
+use self::rates::{integer_rate, product_rate, written};
 use crate::print::say;
 
 #[derive(clap::Args)]
@@ -46,11 +48,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let devices: Vec<serde_json::Value> = opened
             .iter()
             .map(|(info, device)| match device {
-                Ok(device) => Ok(serde_json::json!({
-                    "info": info, "probe": device.probe(),
-                    "integers": instructions(device),
-                    "integers_flops_per_second": integer_rate(device)?,
-                })),
+                Ok(device) => {
+                    let (products, integers) = (product_rate(device)?, integer_rate(device)?);
+                    let advice = Advice::of(device, [products, integers]);
+                    Ok(serde_json::json!({
+                        "info": info, "probe": device.probe(),
+                        "integers": instructions(device),
+                        "integers_flops_per_second": integers,
+                        "products_flops_per_second": products,
+                        "recommended": { "arithmetic": advice.arithmetic, "why": advice.why },
+                    }))
+                }
                 Err(error) => Ok(serde_json::json!({ "info": info, "error": error.to_string() })),
             })
             .collect::<Result<_>>()?;
@@ -64,12 +72,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         match device {
             Err(error) => say!("  refused     {error}")?,
             Ok(device) => {
-                let rate = integer_rate(device)?;
+                let (products, rate) = (product_rate(device)?, integer_rate(device)?);
+                let advice = Advice::of(device, [products, rate]);
                 say!(
                     "  integers    by {}: {}",
                     instructions(device),
                     written(rate)
                 )?;
+                say!("  arithmetic  {}: {}", advice.arithmetic, advice.why)?;
                 for check in &device.probe().checks {
                     let mark = if check.passed { "ok" } else { "FAILED" };
                     say!("  probe       {}: {} ({mark})", check.name, check.finding)?;

@@ -66,7 +66,7 @@ pub fn integer_rate(device: &Device) -> Result<f64> {
 }
 
 /// The rate of products of f32, the best of a few runs.
-fn product_rate(device: &Device) -> Result<f64> {
+pub fn product_rate(device: &Device) -> Result<f64> {
     let n = size_of(device);
     let (a, b, c) = (ones(device, n)?, ones(device, n)?, ones(device, n)?);
     let shape = MatMul::new(n, n, n);

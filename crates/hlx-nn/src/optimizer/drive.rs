@@ -7,6 +7,7 @@ use hlx_kernels::reduce::{global_norm, norm_of_rows};
 use super::checks::refused;
 use super::common::Common;
 use super::groups::Assignment;
+use super::loss_scale::LossScale;
 use crate::{Result, Weights};
 
 /// The bits of 1.0: the clip's factor when nothing is clipped.
@@ -25,6 +26,8 @@ pub struct Drive {
     skips_norm: bool,
     /// What a step must find finite; nothing is looked at without it.
     pub guard: Option<Watched>,
+    /// What the gradients are divided by.
+    pub loss_scale: Option<LossScale>,
     pub steps: u64,
 }
 
@@ -59,6 +62,7 @@ impl Drive {
             clip_value: common.clip_value,
             skips_norm: common.skips_norm,
             guard: None,
+            loss_scale: None,
             steps: 0,
         })
     }
@@ -116,7 +120,9 @@ impl Drive {
     /// gradients, the norm is that of the rows that all have gathered.
     pub fn measure(&self, weights: &Weights) -> Result<()> {
         weights.check_gradients()?;
-        if self.skips_norm && self.guard.is_none() && self.clip_norm.is_none() {
+        let scale = self.loss_scale.as_ref();
+        let reads_norm = self.guard.is_some() || self.clip_norm.is_some() || scale.is_some();
+        if self.skips_norm && !reads_norm {
             return Ok(());
         }
         match weights.part() {
@@ -124,7 +130,11 @@ impl Drive {
             Some(part) => norm_of_rows(&self.device, &part.norm_rows, &self.norm)?,
         }
         let (device, norm, factor) = (&self.device, &self.norm, &self.factor);
-        match (&self.guard, self.clip_norm) {
+        if let Some(scale) = scale {
+            scale.unscale(norm)?;
+        }
+        let guard = self.guard.clone().or(scale.map(LossScale::quiet));
+        match (&guard, self.clip_norm) {
             (Some(watched), limit) => {
                 let limit = limit.unwrap_or(f32::INFINITY);
                 guarded_factor(device, norm, watched, factor, limit)?;
@@ -132,7 +142,10 @@ impl Drive {
             (None, Some(limit)) => clip_factor(device, norm, factor, limit)?,
             (None, None) => {}
         }
-        Ok(())
+        match scale {
+            Some(scale) => scale.follow(factor),
+            None => Ok(()),
+        }
     }
 
     /// Notes that the step has changed all values, so that a backward pass of an operation that saved

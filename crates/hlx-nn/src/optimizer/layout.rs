@@ -38,6 +38,8 @@ pub struct Packed {
 #[derive(Clone, Debug)]
 pub struct OwnLayout {
     tensors: Vec<Planned>,
+    /// The buffer is one number, which every process has.
+    is_one_word: bool,
 }
 
 /// The tensor of a parameter.
@@ -59,6 +61,14 @@ enum Form {
 }
 
 impl OwnLayout {
+    /// One number of the whole state, named as its buffer.
+    pub(super) const fn of_one_word() -> Self {
+        Self {
+            tensors: Vec::new(),
+            is_one_word: true,
+        }
+    }
+
     /// A first or second moment of each trained parameter: bytes of those that are large enough.
     pub(super) fn of_bytes(weights: &Weights, is_first: bool) -> Self {
         let parameters = weights.parameters().iter().enumerate();
@@ -72,6 +82,7 @@ impl OwnLayout {
         });
         Self {
             tensors: tensors.collect(),
+            is_one_word: false,
         }
     }
 
@@ -91,6 +102,7 @@ impl OwnLayout {
         });
         Self {
             tensors: tensors.collect(),
+            is_one_word: false,
         }
     }
 
@@ -105,6 +117,16 @@ impl OwnLayout {
     }
 
     fn spans(&self, weights: &Weights, buffer: &str, words: &Range<usize>) -> Vec<StateSpan> {
+        if self.is_one_word {
+            return vec![StateSpan {
+                name: buffer.to_owned(),
+                shape: vec![1],
+                first: 0,
+                at: 0,
+                len: 1,
+                packed: None,
+            }];
+        }
         let (places, mut at) = (weights.spans(""), 0);
         let span = |one: &Planned| {
             let place = &places[one.parameter_idx];

@@ -18,11 +18,13 @@ mod flat;
 mod groups;
 mod layout;
 mod lion;
+mod loss_scale;
 mod muon;
 mod rmsprop;
 mod sgd;
 mod state;
 
+use hlx_autograd::Tensor;
 use hlx_core::Buffer;
 pub use hlx_kernels::optimizer::Watched;
 pub use hlx_kernels::optimizer::muon::NewtonSchulz;
@@ -38,6 +40,7 @@ pub use flat::{FlatOptimizer, UpdateRule};
 pub use groups::ParameterGroup;
 pub use layout::{OwnLayout, StateSpan, state_spans};
 pub use lion::{Lion, LionConfig};
+pub use loss_scale::{LossScale, LossScaling, ScaleRule, Scaled};
 pub use muon::{Muon, MuonAdjust, MuonConfig};
 pub use rmsprop::{RMSprop, RMSpropConfig};
 pub use sgd::{SGD, SGDConfig};
@@ -98,6 +101,17 @@ pub trait Optimizer {
     /// so that nothing waits. Call it before an update is recorded.
     fn guard(&mut self, watched: Watched) {
         self.drive_mut().guard = Some(watched);
+    }
+
+    /// From now on takes the gradients as those of a loss times `scale`: divides them by it, skips every step whose gradient
+    /// norm is not finite, and changes the scale by its rule. [`Scaled`] calls it, before an update is recorded.
+    fn scale_loss(&mut self, scale: LossScale) {
+        self.drive_mut().loss_scale = Some(scale);
+    }
+
+    /// What the loss of the next step is to be multiplied by, \[1\] on the device; `None` for nothing.
+    fn loss_scale(&self) -> Option<Result<Tensor>> {
+        self.drive().loss_scale.as_ref().map(LossScale::value)
     }
 
     /// Gives a group ([`Common::groups`]) other numbers from the next step on: the factor of the rate, and the weight

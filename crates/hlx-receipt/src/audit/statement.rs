@@ -10,6 +10,7 @@ use crate::digest::Sha256;
 use crate::envelope::Envelope;
 use crate::key::{PublicKey, SigningKey};
 use crate::number::Whole;
+use crate::place::Place;
 use crate::{ReceiptError, Result};
 
 /// What statements say in `predicateType`.
@@ -102,8 +103,11 @@ pub struct Audit {
 pub struct AuditedRun {
     /// The number of the specification of HLX's arithmetic.
     pub specification: u32,
-    /// The arithmetic of products: `portable` or `integer`.
+    /// The arithmetic of products: `portable`, `integer`, `fast` or `fast_f16`.
     pub arithmetic: String,
+    /// Where it was computed, of an arithmetic whose bits depend on that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// The identity of the configuration.
     pub config_sha256: Sha256,
     /// SHA-256 of the data.

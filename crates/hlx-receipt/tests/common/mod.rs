@@ -14,6 +14,7 @@ pub fn body(nonce: &str) -> Body {
     Body {
         specification: 2,
         arithmetic: "portable".to_owned(),
+        place: None,
         model: ModelDigests {
             weights_sha256: Sha256::of(b"weights"),
             config_sha256: Sha256::of(b"config"),

@@ -240,6 +240,7 @@ fn audited_run(inputs: &Inputs) -> Result<AuditedRun> {
     Ok(AuditedRun {
         specification: origin.specification,
         arithmetic: origin.arithmetic.clone(),
+        place: chain.place_at(last.record.step).cloned(),
         config_sha256: digest("config", &origin.config)?,
         data_sha256: digest("data", &origin.data)?,
         steps: Whole(last.record.step),

@@ -66,7 +66,7 @@ const WHOLE: [(&str, i64); 41] = [
 ];
 
 /// The keys whose values are real numbers: finite, and of a magnitude of at most [`LARGEST_REAL`].
-const REAL: [&str; 42] = [
+const REAL: [&str; 43] = [
     "model.dropout",
     "model.attention_dropout",
     "data.eval_fraction",
@@ -79,6 +79,7 @@ const REAL: [&str; 42] = [
     "train.clip_norm",
     "train.clip_value",
     "train.label_smoothing",
+    "train.loss_scale",
     "train.router_balance",
     "train.ema_decay",
     "train.min_delta",
@@ -189,7 +190,7 @@ mod tests {
                         [train]\nmax_steps = 4\n";
 
     /// Keys that are not numbers.
-    const OTHERS: [&str; 43] = [
+    const OTHERS: [&str; 47] = [
         "arithmetic",
         "model.kind",
         "model.architecture",
@@ -211,7 +212,9 @@ mod tests {
         "train.freeze",
         "train.skip_non_finite",
         "train.allow_non_finite",
+        "train.allow_other_device",
         "train.evaluate_average",
+        "train.saved",
         "train.recompute",
         "train.recompute_attention",
         "train.save_best",

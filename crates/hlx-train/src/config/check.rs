@@ -4,7 +4,7 @@ use hlx_core::{Arithmetic, Half};
 use hlx_nn::ClassifierKind;
 
 use super::fault::{Checked, at_least_one, fault, within};
-use super::{Config, DataSection, Format, ModelSection, TrainSection};
+use super::{Config, DataSection, Format, LossScaleKind, ModelSection, TrainSection};
 
 impl Config {
     /// Checks a resolved configuration; the first fault is returned.
@@ -308,6 +308,7 @@ impl TrainSection {
         if let Some(value) = self.clip_value {
             within("train.clip_value", value, f64::MIN_POSITIVE, unlimited)?;
         }
+        self.loss_scale.map_or(Ok(()), LossScaleKind::check)?;
         within("train.label_smoothing", self.label_smoothing, 0.0, 1.0)?;
         within(
             "train.target_loss",

@@ -15,6 +15,11 @@ impl TrainSection {
         self.max_skips.unwrap_or(MAX_SKIPS)
     }
 
+    /// Whether a step that is not finite is skipped: where that is asked for, and of a scaled loss.
+    pub fn skips_non_finite(&self) -> bool {
+        self.skip_non_finite || self.loss_scale.is_some()
+    }
+
     /// What of each block the backward pass computes once more.
     pub fn recomputes(&self) -> Option<Recompute> {
         self.recompute.then_some(match self.recompute_attention {
@@ -35,7 +40,7 @@ impl TrainSection {
 
     /// Whether a checkpoint needs what the run was watched by.
     pub fn is_watched(&self) -> bool {
-        self.skip_non_finite || self.patience.is_some() || self.save_best
+        self.skips_non_finite() || self.patience.is_some() || self.save_best
     }
 }
 
@@ -58,8 +63,8 @@ impl Config {
             (
                 "train.max_skips",
                 train.max_skips.is_some(),
-                train.skip_non_finite,
-                "is of train.skip_non_finite",
+                train.skips_non_finite(),
+                "is of train.skip_non_finite or train.loss_scale",
             ),
             (
                 "train.evaluate_average",
@@ -163,7 +168,7 @@ mod tests {
         for (keys, expected) in [
             (
                 "max_skips = 3",
-                "train.max_skips: is of train.skip_non_finite",
+                "train.max_skips: is of train.skip_non_finite or train.loss_scale",
             ),
             (
                 "evaluate_average = true",

@@ -6,8 +6,9 @@ use super::Config;
 
 /// Keys that decide no bit of a step: where the corpus and the first weights lie (the chain has their
 /// digests), the threads that make images, the presets (the sizes and the shape say the same), the micro-batch,
-/// recomputation and what lies in the host's memory, what is logged, evaluated and saved when, and when to stop.
-const FREE_KEYS: [&str; 23] = [
+/// recomputation and what lies in the host's memory, whether a run may move, what is logged, evaluated and saved when, and
+/// when to stop.
+const FREE_KEYS: [&str; 24] = [
     "data.path",
     "data.workers",
     "lora.base",
@@ -21,6 +22,7 @@ const FREE_KEYS: [&str; 23] = [
     "train.offload",
     "train.max_skips",
     "train.allow_non_finite",
+    "train.allow_other_device",
     "train.evaluate_average",
     "train.patience",
     "train.min_delta",

@@ -13,6 +13,7 @@ mod fault;
 mod identity;
 mod json;
 mod lora;
+mod loss_scale;
 mod model;
 mod optimizer;
 mod overrides;
@@ -22,7 +23,7 @@ mod schedule;
 mod seed;
 mod toml_value;
 
-use hlx_core::Arithmetic;
+use hlx_core::{Arithmetic, Half, SavedFormat};
 use serde::{Deserialize, Serialize};
 
 use fault::{Checked, fault};
@@ -32,6 +33,7 @@ pub use causal::preset;
 pub use data::{DataSection, Format, RowKind, WindowKind};
 pub(crate) use lora::lora_to_bytes;
 pub use lora::{LoraSection, lora_from_bytes};
+pub use loss_scale::LossScaleKind;
 pub use model::{ModelKind, ModelSection, Preset};
 pub use optimizer::{AdjustKind, GroupSection, Offload, OptimizerKind, OptimizerSection};
 pub use overrides::Override;
@@ -138,12 +140,18 @@ pub struct TrainSection {
     /// Whether a step whose loss or gradient norm is NaN or infinite leaves the model as it is.
     #[serde(default, skip_serializing_if = "is_false")]
     pub skip_non_finite: bool,
+    /// What the loss is multiplied by before the backward pass; nothing if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_scale: Option<LossScaleKind>,
     /// Steps in a row that may be skipped before the run ends; 10 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_skips: Option<u64>,
     /// Whether a run continues whose loss or parameters are NaN or infinite.
     #[serde(default, skip_serializing_if = "is_false")]
     pub allow_non_finite: bool,
+    /// Whether a run of `fast` goes on where its bits are others: on another model of device or with another driver.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub allow_other_device: bool,
     /// The decay of a moving average of the parameters; none is computed if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ema_decay: Option<f64>,
@@ -157,6 +165,9 @@ pub struct TrainSection {
     /// Whether it then computes attention once more, too.
     #[serde(default, skip_serializing_if = "is_false")]
     pub recompute_attention: bool,
+    /// In what activations are saved for the backward pass: f32 or bf16. If left out, bf16 in `fast` and else f32.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<SavedFormat>,
     /// Ends the run after this many evaluations in a row without an improvement of the held-out loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience: Option<u64>,
@@ -232,11 +243,27 @@ impl Config {
         self.resolve_lora();
         self.resolve_muon();
         self.resolve_batch_tokens(has_batch_size)?;
+        self.resolve_fast();
         let train = &mut self.train;
         train.micro_batch_size = train.micro_batch_size.or(Some(train.batch_size));
         train.shards = train.shards.or(Some(default_shards(train.batch_size)));
         train.weight_decay = Some(train.weight_decay());
         Ok(())
+    }
+
+    /// What `fast` has by default: activations in 16 bits, and with f16 a loss that is scaled.
+    fn resolve_fast(&mut self) {
+        let train = &mut self.train;
+        match self.arithmetic.half() {
+            None if train.saved == Some(SavedFormat::F32) => train.saved = None,
+            None => {}
+            Some(half) => {
+                train.saved = train.saved.or(Some(SavedFormat::Bf16));
+                if half == Half::F16 {
+                    train.loss_scale = train.loss_scale.or(Some(LossScaleKind::Dynamic));
+                }
+            }
+        }
     }
 
     /// Replaces `train.batch_tokens` by the samples that it stands for.

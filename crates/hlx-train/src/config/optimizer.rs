@@ -5,8 +5,8 @@ use hlx_kernels::optimizer::eight_bit::BLOCK_ELEMENTS;
 use hlx_nn::{
     Adafactor, AdafactorConfig, Adagrad, AdagradConfig, Adam, AdamConfig, AdamW, AdamW8bit,
     AdamWConfig, Averaged, Common, Lion, LionConfig, Muon, MuonAdjust, MuonConfig, Optimizer,
-    Parameter, ParameterGroup, ParameterSet, RMSprop, RMSpropConfig, SGD, SGDConfig, Undivided,
-    UpdateRule, Weights,
+    Parameter, ParameterGroup, ParameterSet, RMSprop, RMSpropConfig, SGD, SGDConfig, Scaled,
+    Undivided, UpdateRule, Weights,
 };
 use serde::{Deserialize, Serialize};
 
@@ -223,11 +223,14 @@ impl Config {
         if self.train.offload == Some(Offload::Optimizer) {
             weights.offload_state();
         }
-        let optimizer = self.plain_optimizer(weights)?;
-        Ok(match self.train.ema_decay {
-            Some(decay) => Box::new(Averaged::new(weights, optimizer, decay)?),
-            None => optimizer,
-        })
+        let mut optimizer = self.plain_optimizer(weights)?;
+        if let Some(decay) = self.train.ema_decay {
+            optimizer = Box::new(Averaged::new(weights, optimizer, decay)?);
+        }
+        if let Some(scale) = self.train.loss_scale {
+            optimizer = Box::new(Scaled::new(weights, optimizer, scale.scaling())?);
+        }
+        Ok(optimizer)
     }
 
     /// What one process must update as a whole: the matrices of Muon, the blocks of moments in 8 bits, all of

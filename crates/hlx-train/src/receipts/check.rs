@@ -1,7 +1,7 @@
 //! Whether an answer is what its receipt says: recomputed by one pass over prompt and answer.
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_core::SPECIFICATION;
+use hlx_core::{Arithmetic, Device, SPECIFICATION};
 use hlx_nn::CausalModel;
 use hlx_receipt::{Body, FinishReason, Grammar, ModelDigests, NamedFile, Sha256, StepDigest};
 use sha2::Digest as _;
@@ -12,6 +12,7 @@ use super::statement::request_of;
 use super::verdict::Check;
 use crate::engine::{Counts, Ending, Finish, Guides, Replay, Replayed, Request};
 use crate::generate::TextModel;
+use crate::run::place;
 
 /// Makes the guides to a grammar.
 pub type MakeGuides<'m> = dyn Fn(&Grammar) -> Result<Guides, String> + Send + Sync + 'm;
@@ -20,7 +21,8 @@ pub type MakeGuides<'m> = dyn Fn(&Grammar) -> Result<Guides, String> + Send + Sy
 pub struct Checker<'m> {
     text: &'m TextModel,
     digests: &'m ModelDigests,
-    arithmetic: &'static str,
+    arithmetic: Arithmetic,
+    device: Device,
     counts: Counts,
     guides: &'m MakeGuides<'m>,
 }
@@ -36,7 +38,8 @@ impl<'m> Checker<'m> {
         guides: &'m MakeGuides<'m>,
     ) -> Result<Self> {
         Ok(Self {
-            arithmetic: text.model.device()?.arithmetic().name(),
+            arithmetic: text.model.device()?.arithmetic(),
+            device: text.model.device()?,
             counts: Counts::default(),
             text,
             digests,
@@ -75,7 +78,7 @@ impl<'m> Checker<'m> {
         ];
         let texts = [
             ("dtype", &*found.dtype, &*own.dtype),
-            ("arithmetic", &*body.arithmetic, self.arithmetic),
+            ("arithmetic", &*body.arithmetic, self.arithmetic.name()),
         ];
         let digests = digests.map(|(name, found, own)| (name, found.to_string(), own.to_string()));
         let texts = texts.map(|(name, found, own)| (name, found.to_owned(), own.to_owned()));
@@ -87,6 +90,9 @@ impl<'m> Checker<'m> {
                     "the receipt is of another model: its {name} is {found}, this model's is {own}"
                 ));
             }
+        }
+        if let Some(what) = place::differs(self.arithmetic, body.place.as_ref(), &self.device) {
+            return Err(format!("the receipt cannot be checked here: it was {what}"));
         }
         // What is computed of blocks depends on more than their values.
         let stored = |files: &[NamedFile]| {

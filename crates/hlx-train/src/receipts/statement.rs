@@ -3,7 +3,7 @@
 use anyhow::{Result, anyhow};
 use hlx_core::SPECIFICATION;
 use hlx_receipt::{
-    Body, FinishReason, ModelDigests, Sampling, Sha256, StepDigest, Whole, shortest,
+    Body, FinishReason, ModelDigests, Place, Sampling, Sha256, StepDigest, Whole, shortest,
 };
 
 use crate::engine::{Finish, Guides, Request, Trace};
@@ -16,6 +16,8 @@ pub struct Asked<'a> {
     pub model: &'a ModelDigests,
     /// The arithmetic of its products.
     pub arithmetic: &'a str,
+    /// Where it is computed, of an arithmetic whose bits depend on that.
+    pub place: Option<&'a Place>,
     /// The model's own end tokens.
     pub end_tokens: &'a [u32],
     /// Tokens of a prompt and its answer at most.
@@ -53,6 +55,7 @@ pub fn body_of(request: &Request, asked: Asked<'_>, answered: Answered<'_>) -> R
     Ok(Body {
         specification: SPECIFICATION,
         arithmetic: asked.arithmetic.to_owned(),
+        place: asked.place.cloned(),
         model: asked.model.clone(),
         request_sha256: asked.request_sha256,
         nonce: asked.nonce.map(str::to_owned),

@@ -18,6 +18,7 @@ pub use file::ChainFile;
 pub use record::{Bits, ChainRecord, Origin, tensor_digits};
 pub use summary::ChainSummary;
 
+use super::place::Place;
 use line::{Link, WAY_OUT, check_follows, unseal};
 
 /// The chain's file in a run folder.
@@ -138,6 +139,18 @@ impl Chain {
         self.records
             .iter()
             .find(|proved| proved.record.step == step)
+    }
+
+    /// Where the steps before a record of this step, or the last one before, were computed; `None` of an arithmetic whose
+    /// bits do not depend on it.
+    pub fn place_at(&self, step: u64) -> Option<&Place> {
+        let until = self
+            .records
+            .iter()
+            .take_while(|proved| proved.record.step <= step);
+        until
+            .filter_map(|proved| proved.record.place.as_ref())
+            .last()
     }
 
     /// Whether the file ends in a line that a crash has cut short.

@@ -9,6 +9,7 @@ use hlx_core::digest::sha256_hex;
 use hlx_core::files::{self, TemporaryFolder};
 use serde::{Deserialize, Serialize};
 
+use super::place::Place;
 use super::seal::{self, Sealed};
 use super::specification_before_numbers;
 
@@ -45,6 +46,9 @@ pub struct Digests {
     /// The digest of the record of this step in `chain.jsonl`.
     #[serde(default)]
     pub record: String,
+    /// Where it was computed, of an arithmetic whose bits depend on that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// SHA-256 of each file beside this one.
     pub files: BTreeMap<String, String>,
     /// SHA-256 of the listing's bytes with these 64 digits taken out.
@@ -381,6 +385,7 @@ mod tests {
             non_finite: false,
             previous: String::new(),
             record: String::new(),
+            place: None,
             files: BTreeMap::new(),
             seal: String::new(),
         }

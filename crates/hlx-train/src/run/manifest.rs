@@ -25,7 +25,7 @@ pub struct RankPlace {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// The arithmetic that the bits follow: `portable` or `integer`.
+    /// The arithmetic that the bits follow: `portable`, `integer`, `fast` or `fast_f16`.
     pub arithmetic: String,
     /// [`Config::identity_digest`].
     pub config: String,

@@ -6,7 +6,7 @@ use hlx_nn::{PendingStateDigest, StateDigest, StateDigester};
 
 use super::shared_step::as_slices;
 use super::{Engine, StepLoss};
-use crate::run::{Bits, ChainRecord, Origin, Progress};
+use crate::run::{Bits, ChainRecord, Origin, Place, Progress, place};
 
 /// Makes records of the steps of an engine.
 pub(crate) struct ChainRecorder {
@@ -16,6 +16,8 @@ pub(crate) struct ChainRecorder {
     norms: Vec<Bits>,
     /// The step of the newest record that was launched.
     newest: Option<u64>,
+    /// Where the steps after the last record are computed, if the chain does not say so yet.
+    moved_to: Option<Place>,
 }
 
 /// A record whose digests are being computed.
@@ -42,6 +44,7 @@ impl ChainRecorder {
             losses: Vec::new(),
             norms: Vec::new(),
             newest,
+            moved_to: None,
         })
     }
 
@@ -84,9 +87,15 @@ impl ChainRecorder {
         let state = self.digester.receive(pending.digests)?;
         let (epoch, batch_idx) = pending.cursor;
         let mut record = ChainRecord::new(pending.step, epoch, batch_idx, &state);
+        record.place = self.moved_to.take();
         record.losses = std::mem::take(&mut self.losses);
         record.norms = std::mem::take(&mut self.norms);
         Ok(record)
+    }
+
+    /// Notes that the coming steps are computed elsewhere than those before.
+    pub fn moves_to(&mut self, place: Option<Place>) {
+        self.moved_to = place;
     }
 
     /// Makes the first record of a chain.
@@ -95,6 +104,7 @@ impl ChainRecorder {
         self.newest = Some(progress.step);
         let (epoch, batch_idx) = engine.cursor(progress);
         let mut record = ChainRecord::new(progress.step, epoch, batch_idx, &state);
+        record.place = place::of(engine.device.arithmetic(), &engine.device);
         record.origin = Some(Origin::new(
             engine.device.arithmetic().name(),
             engine.config.identity_digest()?,

@@ -88,7 +88,8 @@ impl Engine {
         checkpoint: Option<&Checkpoint>,
         group: &Group,
     ) -> Result<(Self, Progress)> {
-        let device = &device.in_arithmetic(config.arithmetic)?;
+        let device = device.in_arithmetic(config.arithmetic)?;
+        let device = &device.with_saved_format(config.train.saved.unwrap_or_default());
         if let Some(checkpoint) = checkpoint {
             check_corpus(checkpoint, corpus.digest())?;
         }
@@ -135,11 +136,11 @@ impl Engine {
             passes.watch(shared.exchange().windows(task.weights())?);
         }
         let ring = LossRing::new(device, &config, Some(&plan).filter(|_| shared.is_none()))?;
-        let watched = match (train.skip_non_finite, plan.is_one_pass()) {
+        let watched = match (train.skips_non_finite(), plan.is_one_pass()) {
             (true, false) => Some(ring.watched(device)?),
             _ => None,
         };
-        if train.skip_non_finite {
+        if train.skips_non_finite() {
             optimizer.guard(watched.clone().unwrap_or_else(|| passes.watched()));
         }
         let engine = Self {

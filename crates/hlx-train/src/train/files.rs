@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::run::{ChainFile, EventFile, Metric, MetricsFile, RunLock};
+use crate::run::{ChainFile, EventFile, Metric, MetricsFile, Place, RunLock};
 
 /// The open files of a run folder.
 pub(super) struct RunFiles {
@@ -10,6 +10,8 @@ pub(super) struct RunFiles {
     /// The same for TensorBoard, if the configuration wants it.
     pub events: Option<EventFile>,
     pub chain: ChainFile,
+    /// Where the chain says that the steps so far were computed, of an arithmetic whose bits depend on that.
+    pub place: Option<Place>,
     /// Nobody else writes to the folder meanwhile.
     pub _lock: RunLock,
 }

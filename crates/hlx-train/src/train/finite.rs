@@ -6,13 +6,14 @@
 use std::fmt;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
+use hlx_core::{Device, Half};
 
 use super::{StepLoss, Trainer};
 use crate::config::Config;
 use crate::evaluate::Evaluation;
 use crate::ranks::Group;
-use crate::run::{Checkpoint, EvalSplit, newest_with_finite_parameters};
+use crate::run::{Checkpoint, EvalSplit, newest_with_finite_parameters, place};
 
 /// Why a run has not become what it was to be: its loss or its parameters are NaN or infinite, or its steps
 /// were skipped for that. All ranks have it after the same step; one prints it.
@@ -118,7 +119,8 @@ impl Trainer {
     /// Ends the run with an error, unless it is allowed to continue, which is said once.
     fn end_for(&mut self, what: &str) -> Result<()> {
         if !self.engine.config.train.allow_non_finite {
-            let line = self.line(&format!("{what}; the run has ended here"))?;
+            let of_f16 = of_f16(&self.engine.config);
+            let line = self.line(&format!("{what}{of_f16}; the run has ended here"))?;
             return Err(NotFinite::ends(line));
         }
         if !std::mem::replace(&mut self.watch.has_warned, true) {
@@ -187,8 +189,9 @@ impl Trainer {
         };
         Err(NotFinite::ends(format!(
             "{}: the loss or the gradient's norm was NaN or infinite in {in_row} steps in a row, which \
-             were skipped; the newest checkpoint is {newest}",
-            self.folder.path().display()
+             were skipped{of_f16}; the newest checkpoint is {newest}",
+            self.folder.path().display(),
+            of_f16 = of_f16(&self.engine.config)
         )))
     }
 
@@ -257,6 +260,41 @@ pub(super) fn check_start(group: &Group, config: &Config, checkpoint: &Checkpoin
     };
     let line = format!("{what}; the run does not go on from it. {advice}");
     Err(NotFinite::ends(line))
+}
+
+/// Refuses to go on from a checkpoint that was computed where the bits are others, unless that is allowed; all ranks call it.
+///
+/// # Errors
+/// [`Refused`](crate::ranks::Refused) with one line.
+pub(super) fn check_place(
+    group: &Group,
+    device: &Device,
+    config: &Config,
+    checkpoint: &Checkpoint,
+) -> Result<()> {
+    let there = checkpoint.digests.place.as_ref();
+    let Some(what) = place::differs(config.arithmetic, there, device) else {
+        return Ok(());
+    };
+    let what = format!("{}: was {what}", checkpoint.path().display());
+    ensure!(
+        config.train.allow_other_device,
+        "{what}; train.allow_other_device = true lets the run go on here, which its chain and run.json say"
+    );
+    if group.is_first() {
+        tracing::warn!("{what}; the run goes on here, as train.allow_other_device allows it");
+    }
+    Ok(())
+}
+
+/// What there is to say of f16, whose range is small.
+fn of_f16(config: &Config) -> &'static str {
+    match config.arithmetic.half() {
+        Some(Half::F16) => {
+            " (f16 ends at 65,504: arithmetic = \"fast\" computes in bf16, which has the range of f32)"
+        }
+        _ => "",
+    }
 }
 
 /// What to do about a run that is no longer finite. Its steps are functions of its configuration, so that going

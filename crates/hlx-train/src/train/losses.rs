@@ -75,7 +75,7 @@ impl LossRing {
             run: plan
                 .and_then(|plan| plan.passes.first())
                 .map_or(1, |pass| pass.plan.shards),
-            guarded: train.skip_non_finite,
+            guarded: train.skips_non_finite(),
             n_targets: Vec::new(),
         })
     }

@@ -215,7 +215,7 @@ impl Trainer {
         let (device, split) = (self.device(), self.split());
         let info = device.info();
         serde_json::json!({
-            "kind": "start", "device": info.name, "selector": info.selector,
+            "kind": "start", "device": info.name, "driver": info.driver, "selector": info.selector,
             "arithmetic": device.arithmetic(), "parameters": self.weights().n_elements(),
             "train_samples": split.train.len(), "eval_samples": split.eval.len(),
             "step": self.step(), "total_steps": self.total_steps(),

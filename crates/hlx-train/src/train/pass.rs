@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::Result;
-use hlx_autograd::{Recompute, Tensor};
+use hlx_autograd::{Recompute, Tensor, no_grad};
 use hlx_core::arith::div;
 use hlx_core::cpu::with_flush;
 use hlx_core::{Buffer, Device, Graph, MemoryStatistics};
@@ -83,12 +83,21 @@ impl Balance {
     }
 
     /// Adds the balance losses of a pass's shards to its loss, and stores them.
-    fn add(&self, loss: &Tensor, of_shards: &Tensor) -> hlx_nn::Result<Tensor> {
+    fn add(
+        &self,
+        loss: &Tensor,
+        of_shards: &Tensor,
+        loss_scale: Option<&Tensor>,
+    ) -> hlx_nn::Result<Tensor> {
         let stored = self.losses.slice(0, of_shards.n_elements())?;
         of_shards
             .device()
             .copy(&of_shards.detach().buffer()?, &stored)?;
-        Ok(loss.add(&of_shards.sum()?.mul(self.factor)?.reshape(loss.shape())?)?)
+        let mut of_batch = of_shards.sum()?.mul(self.factor)?.reshape(loss.shape())?;
+        if let Some(scale) = loss_scale {
+            of_batch = of_batch.mul(scale.reshape(loss.shape())?)?;
+        }
+        Ok(loss.add(&of_batch)?)
     }
 }
 
@@ -321,10 +330,15 @@ impl PassGraphs {
             Some(_) => task.forward_with_balance(rows, mode)?,
             None => (task.forward(rows, mode)?, None),
         };
+        let loss_scale = optimizer.loss_scale().transpose()?;
+        let scale = match &loss_scale {
+            Some(loss_scale) => no_grad(|| self.scale.mul(loss_scale))?,
+            None => self.scale.clone(),
+        };
         let (mut loss, row_losses) =
-            logits.cross_entropy_with_rows(&rows.targets, &self.scale, self.label_smoothing)?;
+            logits.cross_entropy_with_rows(&rows.targets, &scale, self.label_smoothing)?;
         if let Some((balance, of_shards)) = self.balance.as_ref().zip(of_shards) {
-            loss = balance.add(&loss, &of_shards)?;
+            loss = balance.add(&loss, &of_shards, loss_scale.as_ref())?;
         }
         let rows_per_shard = rows.targets.n_elements() / held;
         column_sum(

@@ -10,7 +10,7 @@ use crate::config::{Format, lora_to_bytes};
 use crate::evaluate::Evaluation;
 use crate::run::{
     BASE_FILE, Checkpoint, Digests, EvalSplit, LORA_FILE, MONITOR_FILE, Retention, SCHEDULE_FILE,
-    schedule_state_bytes,
+    place, schedule_state_bytes,
 };
 use crate::task::StatedBase;
 
@@ -154,6 +154,7 @@ impl Trainer {
                 Some(files) => files.last_record(),
                 None => String::new(),
             },
+            place: place::of(self.engine.device.arithmetic(), &self.engine.device),
             files: Default::default(),
             seal: String::new(),
         };

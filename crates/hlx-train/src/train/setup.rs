@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use hlx_core::Device;
 use hlx_text::TOKENIZER_FILE;
 
-use super::finite::{FiniteWatch, check_start};
+use super::finite::{FiniteWatch, check_place, check_start};
 use super::memory::{DoesNotFit, run_memory};
 use super::pace::FirstSteps;
 use super::room::check_room;
@@ -17,8 +17,8 @@ use crate::config::{Config, Format};
 use crate::model_folder;
 use crate::ranks::{Group, agreed_on, check_count, check_identity};
 use crate::run::{
-    Chain, ChainFile, ChainRecord, Checkpoint, EventFile, Manifest, Monitor, Progress,
-    ProvedRecord, RankPlace, RunFolder, RunLock, check_specification,
+    Chain, ChainFile, ChainRecord, Checkpoint, EventFile, Manifest, Monitor, Place, Progress,
+    ProvedRecord, RankPlace, RunFolder, RunLock, check_specification, place,
 };
 use crate::task::Corpus;
 
@@ -119,6 +119,7 @@ impl Trainer {
         let checkpoint = agreed_on(group, everywhere(group, checkpoint))?;
         if let Some(checkpoint) = &checkpoint {
             check_start(group, &config, checkpoint)?;
+            agreed_on(group, check_place(group, device, &config, checkpoint))?;
         }
         let chain = checkpoint.as_ref().map_or("", Checkpoint::chain);
         let places = check_identity(
@@ -171,6 +172,9 @@ impl Trainer {
         };
         let (folder, files) = agreed_on(group, begun)?;
         let folder = agreed_on(group, seen_by_all(group, folder))?;
+        let here = place::of(engine.device.arithmetic(), &engine.device);
+        let stated = files.as_ref().and_then(|files| files.place.as_ref());
+        recorder.moves_to(here.filter(|here| stated != Some(here)));
         Ok(Self {
             group: group.clone(),
             places,
@@ -278,7 +282,7 @@ impl Begun<'_> {
             Some(opened) => (opened.folder, opened.lock, opened.manifest),
             None => begin(self.start, &engine.config)?,
         };
-        let chain = open_chain(&folder, self.checkpoint, progress, self.first)?;
+        let (chain, place) = open_chain(&folder, self.checkpoint, progress, self.first)?;
         folder.clear_temporaries()?;
         if engine.config.data.format == Format::Shards {
             bring_companions(&folder, &engine.config, data)?;
@@ -292,6 +296,7 @@ impl Begun<'_> {
             metrics: folder.metrics_after(progress.step)?,
             events,
             chain,
+            place,
             _lock: lock,
         };
         Ok((folder, files))
@@ -319,8 +324,8 @@ fn bring_companions(folder: &RunFolder, config: &Config, data: &Path) -> Result<
     model_folder::bring_companions(data, from, folder.path())
 }
 
-/// Opens the chain for appending after this state's record; `state` is that record made anew, and
-/// a chain without any begins with it.
+/// Opens the chain for appending after this state's record, and returns where it says that its steps are computed;
+/// `state` is that record made anew, and a chain without any begins with it.
 ///
 /// # Errors
 /// A damaged chain, one of another specification, one that lacks the checkpoint's record, or whose
@@ -330,7 +335,7 @@ fn open_chain(
     checkpoint: Option<&Checkpoint>,
     progress: &Progress,
     state: ChainRecord,
-) -> Result<ChainFile> {
+) -> Result<(ChainFile, Option<Place>)> {
     let path = folder.chain_path();
     let exists = path.exists();
     let found = exists
@@ -360,11 +365,16 @@ fn open_chain(
             place()
         );
     }
+    let before = found
+        .as_ref()
+        .and_then(|chain| chain.place_at(progress.step))
+        .cloned();
+    let place = before.or_else(|| state.place.clone());
     let mut chain = ChainFile::open_after(&path, found.as_ref(), progress.step)?;
     if chain.last().is_none() {
         chain.append(state)?;
     }
-    Ok(chain)
+    Ok((chain, place))
 }
 
 /// Writes `run.json` with one more stretch after those that it had.

@@ -12,10 +12,11 @@ mod stretch;
 mod tensors;
 mod verdict;
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, ensure};
-use hlx_core::Device;
+use anyhow::{Context as _, Result, bail, ensure};
+use hlx_core::{Arithmetic, Device};
 use hlx_nn::MicroBatchPlan;
 
 pub use inputs::{Inputs, proved_config, proved_corpus};
@@ -25,7 +26,7 @@ pub use stored::StoredStates;
 pub use tensors::{NamedTensor, checkpoint_tensors, tensor_names};
 pub use verdict::Verdict;
 
-use crate::run::{Bits, Chain, ChainRecord, Checkpoint, Progress, ProvedRecord, RunFolder};
+use crate::run::{Bits, Chain, ChainRecord, Checkpoint, Progress, ProvedRecord, RunFolder, place};
 use crate::train::{ChainRecorder, Engine};
 use stretch::Stretch;
 
@@ -96,6 +97,8 @@ impl Verification {
             let (batch_size, shards) = (config.train.batch_size, config.shards());
             MicroBatchPlan::new(batch_size, size, shards).context("--micro-batch-size")?;
         }
+        let steps = stretch.from..=stretch.to;
+        check_places(&chain, config.arithmetic, steps, device)?;
         let base = stretch.base.as_deref().map(Checkpoint::open).transpose()?;
         let (engine, progress) = Engine::new(device, config, corpus, base.as_ref())?;
         let mut recorder = ChainRecorder::new(&engine, None)?;
@@ -247,6 +250,28 @@ impl Verification {
             (difference, None) => Ok(difference),
         }
     }
+}
+
+/// Fails unless the bits of a stretch of a run can be those of this device.
+fn check_places(
+    chain: &Chain,
+    arithmetic: Arithmetic,
+    steps: RangeInclusive<u64>,
+    device: &Device,
+) -> Result<()> {
+    for proved in chain.records() {
+        let step = proved.record.step;
+        if !steps.contains(&step) || (step == *steps.start() && steps.start() != steps.end()) {
+            continue;
+        }
+        if let Some(what) = place::differs(arithmetic, chain.place_at(step), device) {
+            bail!(
+                "{}: cannot be checked here: the steps up to {step} were {what}",
+                chain.path().display()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Fails unless the chain's record is of the checkpoint's state.

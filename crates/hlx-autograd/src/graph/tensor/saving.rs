@@ -6,6 +6,7 @@ use hlx_kernels::product::{Matrices, Operand, Role, takes_sources};
 use super::Tensor;
 use crate::Result;
 use crate::graph::saved::{Again, Saved};
+use crate::graph::tape::gradients_enabled;
 
 impl Tensor {
     /// Notes how to compute these values again from what the backward pass has anyway.
@@ -37,9 +38,8 @@ impl Tensor {
             return Ok(operand);
         }
         Operand::remembered(device, self.operand(), of_leaf, role, of, || {
-            let origin = self.recipe().and_then(|again| again.origin.as_ref());
-            // The rows of norms come with them.
-            let origin = origin.filter(|origin| takes_sources(device) && !origin.is_of_norm());
+            let origin = self.recipe().and_then(|again| again.source.as_ref());
+            let origin = origin.filter(|_| takes_sources(device));
             match origin {
                 Some(origin) => {
                     origin.with_source(|source| Ok(Operand::new(device, role, source, of)?))
@@ -52,6 +52,16 @@ impl Tensor {
     /// Saves the values for a backward pass, as cheaply as that can be.
     pub(crate) fn save(&self) -> Result<Saved> {
         Saved::of(self, self.recipe())
+    }
+
+    /// Saves values of an activation, which [`Tensor::buffer`] has returned: in 16 bits if the device saves activations so
+    /// and an operation on the tape has computed them.
+    pub(crate) fn save_activation(&self, values: &Buffer) -> Result<Saved> {
+        let is_computed = self.requires_grad() && !self.is_of_leaf() && gradients_enabled();
+        match is_computed {
+            true => Saved::activation(self.device(), values, || self.described()),
+            false => Ok(self.save_values(values)),
+        }
     }
 
     /// Saves the values themselves, which [`Tensor::buffer`] has returned, for a backward pass.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::VERSION;
 use crate::config::Config;
+use crate::run::place::Place;
 use crate::run::specification_before_numbers;
 
 /// What precedes a line's digest.
@@ -31,6 +32,10 @@ pub struct ChainRecord {
     /// The identity of the run; in the first record alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// Where the steps since the record before were computed, of an arithmetic whose bits depend on that: in the first
+    /// record where the run began, and in a later one if it is another place than before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// The loss of each step since the record before: the sum over the bytes predicted.
     pub losses: Vec<Bits>,
     /// The gradient's norm, before clipping, of each of these steps.
@@ -54,7 +59,7 @@ pub struct Origin {
     /// [`SPECIFICATION`] of the program that began the run; 1 where it is missing.
     #[serde(default = "specification_before_numbers")]
     pub specification: u32,
-    /// The arithmetic: `portable`.
+    /// The arithmetic: `portable`, `integer`, `fast` or `fast_f16`.
     #[serde(alias = "profile")]
     pub arithmetic: String,
     /// [`Config::identity_digest`], as in the checkpoints; of version 1 what
@@ -144,6 +149,7 @@ impl ChainRecord {
             epoch,
             batch_idx,
             origin: None,
+            place: None,
             losses: Vec::new(),
             norms: Vec::new(),
             parameters: state.parameters.root.to_string(),
