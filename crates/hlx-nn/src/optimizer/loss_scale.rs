@@ -265,15 +265,14 @@ mod tests {
     use super::*;
     use crate::{AdamW, AdamWConfig, Averaged, Init, ParameterBuilder};
 
-    /// A weight, its optimizer, and what gives it gradients that are finite or not.
-    fn step(weights: &Weights, optimizer: &mut Scaled, gradient: f32) -> Result<()> {
-        let n = weights.gradients()?.len();
-        let scaled = gradient * optimizer.scale()?;
-        weights
-            .device()
-            .upload(weights.gradients()?, &vec![scaled; n])?;
-        optimizer.prepare(0.1)?;
-        optimizer.update(weights)
+    /// Leaves a gradient of these elements, times the scale, and takes a step.
+    fn step(weights: &Weights, optimizer: &mut dyn Optimizer, gradient: f32) -> Result<()> {
+        let scale = optimizer.loss_scale().transpose()?;
+        let scale = scale.map_or(Ok(1.0), |scale| scale.item::<f32>())?;
+        let weight = weights.parameters()[0].tensor()?;
+        weight.zero_grad();
+        weight.sum()?.mul(gradient * scale)?.backward()?;
+        optimizer.step(weights, 0.1)
     }
 
     fn built(device: &Device) -> Result<(Weights, Box<dyn Optimizer>)> {
@@ -330,14 +329,7 @@ mod tests {
                 None => adamw,
             };
             for n in 0..4 {
-                let scale = scaling.map_or(1.0, |scaling| scaling.initial);
-                let gradient = scale * (0.3 + n as f32);
-                device.upload(
-                    weights.gradients()?,
-                    &vec![gradient; weights.gradients()?.len()],
-                )?;
-                optimizer.prepare(0.1)?;
-                optimizer.update(&weights)?;
+                step(&weights, optimizer.as_mut(), 0.3 + n as f32)?;
             }
             weights.digest()
         };
