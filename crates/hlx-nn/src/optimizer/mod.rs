@@ -21,6 +21,7 @@ mod lion;
 mod loss_scale;
 mod muon;
 mod rmsprop;
+mod scaled;
 mod sgd;
 mod state;
 
@@ -40,9 +41,10 @@ pub use flat::{FlatOptimizer, UpdateRule};
 pub use groups::ParameterGroup;
 pub use layout::{OwnLayout, StateSpan, state_spans};
 pub use lion::{Lion, LionConfig};
-pub use loss_scale::{LossScale, LossScaling, ScaleRule, Scaled};
+pub use loss_scale::{LossScale, LossScaling, ScaleRule};
 pub use muon::{Muon, MuonAdjust, MuonConfig};
 pub use rmsprop::{RMSprop, RMSpropConfig};
+pub use scaled::Scaled;
 pub use sgd::{SGD, SGDConfig};
 pub use state::{OptimizerState, StateTensor};
 

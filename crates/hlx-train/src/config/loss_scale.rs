@@ -8,6 +8,9 @@ use super::fault::{Checked, fault};
 /// The word that lets the scale follow the gradients.
 const DYNAMIC: &str = "dynamic";
 
+/// The largest scale, 2^100; the smallest is its reciprocal.
+const LARGEST: f64 = (1_u128 << 100) as f64;
+
 /// The scale of a run's loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LossScaleKind {
@@ -29,7 +32,7 @@ impl LossScaleKind {
     /// Fails for a number that is out of range.
     pub(super) fn check(self) -> Checked {
         match self {
-            Self::Fixed(scale) if !(2_f64.powi(-100)..=2_f64.powi(100)).contains(&scale) => fault(
+            Self::Fixed(scale) if !(1.0 / LARGEST..=LARGEST).contains(&scale) => fault(
                 "train.loss_scale",
                 format!("is {scale}, expected \"{DYNAMIC}\" or a number of 2^-100 to 2^100"),
             ),
