@@ -2,8 +2,8 @@
 //   C[i, m, n] = sum over k of a[i, m, k] b[i % groups, n, k], -0 to +0; then bias[n] is added, -0 to +0; then ADDS adds extra,
 // or what C held. A sum is one chain of matrices along k in every tile, so that neither the tile nor the number of rows changes it.
 //
-// A workgroup's tile of results is cut among its subgroups. Some terms pass through one half of shared memory at a time; the next
-// ones are on their way into registers and from there into the other half meanwhile.
+// A workgroup's tile of results is cut among its subgroups. Some terms pass through shared memory at a time; the next ones are on
+// their way into registers meanwhile, and with two BUFFERS from there into the other one.
 //
 // a: batch matrices of lines of units of eight halves: M lines of K terms, or A_COLUMNS K lines of M; b likewise with N.
 #include "../include/arith.glsl"
@@ -28,6 +28,7 @@ layout(constant_id = 11) const uint COLUMNS = 128;
 layout(constant_id = 12) const uint OWN_ROWS = 64;
 layout(constant_id = 13) const uint OWN_COLUMNS = 32;
 layout(constant_id = 14) const uint STEP = 32;
+layout(constant_id = 15) const uint BUFFERS = 2;
 
 layout(push_constant) uniform Push {
     uint batch, m, n, k;
@@ -66,7 +67,7 @@ const uint RESULT_STRIDE = OWN_COLUMNS / 4u + 1u;
 const uint OWN_RESULTS = SIDE_M * RESULT_STRIDE;
 const uint RESULTS = THREADS / SUBGROUP * OWN_RESULTS;
 
-shared uvec4 staging[2u * PART > RESULTS ? 2u * PART : RESULTS];
+shared uvec4 staging[BUFFERS * PART > RESULTS ? BUFFERS * PART : RESULTS];
 
 // Of a load of an operand: its line and its unit in the tile. Lines of four units are paired so that eight threads that store at a
 // time meet different banks.
@@ -190,7 +191,8 @@ void main() {
                     sums[i * ACROSS + j] = coopMatMulAdd(left, right[j], sums[i * ACROSS + j]);
             }
         }
-        part = PART - part;
+        if (BUFFERS == 1u) barrier();
+        else part = PART - part;
         PUT(part)
     }
     barrier();

@@ -33,7 +33,13 @@ layout(set = 0, binding = 2) readonly restrict buffer Blocks { uint block_words[
 uint chunk_at(uint row, uint chunk, uint chunks) {
     return ((row / PANEL * chunks + chunk) * CHUNK_WORDS) * PANEL + row % PANEL;
 }
+#ifdef HELD_CHUNKS
+// Chunks that a thread holds, one behind the other: `at` is where one begins in the place of memory.
+uint held[HELD_CHUNKS * CHUNK_WORDS];
+uint block_word(uint at, uint word) { return held[at + word]; }
+#else
 uint block_word(uint at, uint word) { return block_words[at + word * PANEL]; }
+#endif
 
 // Four doubled E2M1 numbers plus 12, by their bits.
 uint e2m1(uint bits) {

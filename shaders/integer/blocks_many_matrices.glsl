@@ -1,6 +1,7 @@
 // A product with a weight in blocks (block_product.glsl) of many rows of a, by cooperative matrices. The tile of a workgroup is
-// cut among its subgroups. 64 terms pass through shared memory at a time, of the weight as its integers, or with scales as two
-// digits of scale q = 256 upper + lower: S = 65536 (sum of upper a_high) + 256 (sum of upper a_low and of lower a_high) +
+// cut among its subgroups. 64 terms pass through shared memory at a time, of the weight as its integers, whose products over a
+// group are multiplied by its scale. Groups of 16 terms are shorter than a matrix: with such scales the weight's integers are
+// two digits of scale q = 256 upper + lower: S = 65536 (sum of upper a_high) + 256 (sum of upper a_low and of lower a_high) +
 // (sum of lower a_low). M is a product of the minima and of three digits of a's sums over groups.
 #include "../include/matrices.glsl"
 #include "block_product.glsl"
@@ -24,9 +25,16 @@ const uint ACROSS = OWN_COLUMNS / SIDE_N;
 const uint STEP = 4u;
 const uint STRIDE = STEP + 1u;
 const uint STEPS = CHUNK / (16u * STEP);
-const uint DIGITS = HAS_SCALES ? 2u : 1u;
+const bool IS_SCALED = HAS_SCALES && GROUP == 32u;
+const uint DIGITS = HAS_SCALES && !IS_SCALED ? 2u : 1u;
 const uint B_AT = 2u * ROWS;
 UNITS(staging, (B_AT + DIGITS * COLUMNS) * STRIDE);
+
+// Of the columns, the scales of a step's groups.
+const uint STEP_GROUPS = 16u * STEP / GROUP;
+// Matrices along a group.
+const uint GROUP_DEPTHS = GROUP > DEPTH ? GROUP / DEPTH : 1u;
+shared int of_groups[IS_SCALED ? STEP_GROUPS * COLUMNS : 1u];
 
 // Of the columns, d and dmin of each block of a chunk.
 const uint FACTORS = BLOCKS_OF_CHUNK * COLUMNS;
@@ -35,7 +43,7 @@ shared int of_columns[2u * FACTORS];
 // Of the rows, the sums over a block's groups, and of the columns their minima. As matrices they have room for a multiple of
 // DEPTH; places without a group have a minimum of 0.
 const bool HAS_GROUPS = HAS_MINS && HAS_SCALES;
-const uint SUMS = 16u * STEP / GROUP > GROUPS ? 16u * STEP / GROUP : GROUPS;
+const uint SUMS = STEP_GROUPS > GROUPS ? STEP_GROUPS : GROUPS;
 shared int group_sums[HAS_MINS ? SUMS * ROWS : 1u];
 const uint PLACES = DEPTH > 16u ? DEPTH : 16u;
 const uint MINS_STRIDE = PLACES / 16u + 1u;
@@ -84,8 +92,7 @@ void put_factors(uint word, uint index, uint column) {
 
 // Adds up a's groups of a step: of GROUPS per block, or one per block.
 void sum_groups(uint step) {
-    const uint of_step = 16u * STEP / GROUP;
-    for (uint i = gl_LocalInvocationIndex; i < of_step * ROWS; i += THREADS) {
+    for (uint i = gl_LocalInvocationIndex; i < STEP_GROUPS * ROWS; i += THREADS) {
         uint row = i % ROWS;
         uint group = i / ROWS;
         int high = 0;
@@ -95,7 +102,7 @@ void sum_groups(uint step) {
             high += dot_of(GOT(staging, row * STRIDE + unit), ONES);
             low += dot_of(GOT(staging, (ROWS + row) * STRIDE + unit), ONES);
         }
-        group_sums[(step * of_step + group) * ROWS + row] = 256 * high + low;
+        group_sums[(step * STEP_GROUPS + group) * ROWS + row] = 256 * high + low;
     }
 }
 
@@ -174,6 +181,42 @@ void cut_group_sums() {
         }                                                                                                       \
     }
 
+// Adds the products of a step's group, times its scales.
+#define ADD_GROUP(group)                                                                                        \
+    Sums scale[ACROSS];                                                                                         \
+    Right right[ACROSS * GROUP_DEPTHS];                                                                         \
+    [[unroll]] for (uint j = 0u; j < ACROSS; ++j) {                                                             \
+        coopMatLoad(scale[j], of_groups, (group) * COLUMNS + own_n + j * SIDE_N, 0u,                            \
+                    gl_CooperativeMatrixLayoutRowMajor);                                                        \
+        [[unroll]] for (uint k = 0u; k < GROUP_DEPTHS; ++k)                                                     \
+            coopMatLoad(right[j * GROUP_DEPTHS + k], staging,                                                   \
+                        AT((B_AT + own_n + j * SIDE_N) * STRIDE, (group) * GROUP + k * DEPTH), ROW(STRIDE),     \
+                        gl_CooperativeMatrixLayoutColumnMajor);                                                 \
+    }                                                                                                           \
+    [[unroll]] for (uint i = 0u; i < DOWN; ++i) {                                                               \
+        Left upper[GROUP_DEPTHS];                                                                               \
+        Left lower[GROUP_DEPTHS];                                                                               \
+        [[unroll]] for (uint k = 0u; k < GROUP_DEPTHS; ++k) {                                                   \
+            uint from = AT((own_m + i * SIDE_M) * STRIDE, (group) * GROUP + k * DEPTH);                         \
+            coopMatLoad(upper[k], staging, from, ROW(STRIDE), gl_CooperativeMatrixLayoutRowMajor);              \
+            coopMatLoad(lower[k], staging, from + ROW(ROWS * STRIDE), ROW(STRIDE),                              \
+                        gl_CooperativeMatrixLayoutRowMajor);                                                    \
+        }                                                                                                       \
+        [[unroll]] for (uint j = 0u; j < ACROSS; ++j) {                                                         \
+            Sums of_upper = Sums(0);                                                                            \
+            Sums of_lower = Sums(0);                                                                            \
+            [[unroll]] for (uint k = 0u; k < GROUP_DEPTHS; ++k) {                                               \
+                of_upper = coopMatMulAdd(upper[k], right[j * GROUP_DEPTHS + k], of_upper);                      \
+                of_lower = coopMatMulAdd(lower[k], right[j * GROUP_DEPTHS + k], of_lower);                      \
+            }                                                                                                   \
+            uint own = i * ACROSS + j;                                                                          \
+            [[unroll]] for (uint e = 0u; e < middle[own].length(); ++e) {                                       \
+                middle[own][e] += scale[j][e] * of_upper[e];                                                    \
+                bottom[own][e] += scale[j][e] * of_lower[e];                                                    \
+            }                                                                                                   \
+        }                                                                                                       \
+    }
+
 #define CLEAR(sums) [[unroll]] for (uint i = 0u; i < DOWN * ACROSS; ++i) sums[i] = Sums(0);
 
 void main() {
@@ -231,13 +274,14 @@ void main() {
                     uvec4 digits[2];
                     [[unroll]] for (uint quad = 0u; quad < 4u; ++quad) {
                         uint integers = quad_of(low[l], high[l], load / COLUMNS, quad);
-                        uvec2 both = HAS_SCALES ? digits_of(integers, scales[l]) : uvec2(signed_of(integers));
+                        uvec2 both = DIGITS == 2u ? digits_of(integers, scales[l]) : uvec2(signed_of(integers));
                         digits[0][quad] = both.x;
                         digits[1][quad] = both.y;
                     }
                     uint to = (B_AT + load % COLUMNS) * STRIDE + load / COLUMNS;
                     PUT(staging, to, digits[0])
                     if (DIGITS == 2u) PUT(staging, to + COLUMNS * STRIDE, digits[1])
+                    if (IS_SCALED) of_groups[load / COLUMNS / UNITS_OF_GROUP * COLUMNS + load % COLUMNS] = scales[l];
                 }
                 [[unroll]] for (uint l = 0u; l < LOADS_OF_LAST; ++l) {
                     uint load = gl_LocalInvocationIndex + l * THREADS;
@@ -252,6 +296,9 @@ void main() {
                 FETCH(min(chunk * STEPS + step + 1u, end_chunk * STEPS - 1u))
                 if (HAS_MINS) sum_groups(BLOCK == CHUNK ? step : 0u);
                 if (HAS_MINS && BLOCK != CHUNK) barrier();
+                if (IS_SCALED) {
+                    [[unroll]] for (uint group = 0u; group < STEP_GROUPS; ++group) { ADD_GROUP(group) }
+                } else
                 [[unroll]] for (uint block = 0u; block < BLOCKS_OF_CHUNK; ++block) {
                     if (BLOCK != CHUNK) {
                         CLEAR(middle)

@@ -157,8 +157,9 @@ mod indexing {
 }
 mod integer {
     block_rows { n: u32, rows: u32, terms: u32 }
-    blocks_few, blocks_few_dots, blocks_many, blocks_many_dots, blocks_many_matrices,
-    blocks_many_matrices_words {
+    blocks_few, blocks_few_dots, blocks_few_fresh, blocks_few_fresh_dots, blocks_few_gated,
+    blocks_few_gated_dots, blocks_few_normed, blocks_few_normed_dots, blocks_many, blocks_many_dots,
+    blocks_many_matrices, blocks_many_matrices_words {
         batch: u32, m: u32, n: u32, units: u32, groups: u32, c_first: u32, c_row: u32, first_group: u32,
         n_groups: u32, blocks: u32
     }

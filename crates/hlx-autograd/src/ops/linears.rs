@@ -66,9 +66,13 @@ impl Tensor {
         maps: &[Affine<'_>],
         residual: Option<&Tensor>,
     ) -> bool {
-        // The rows of blocks' products are made ready at once, for several maps.
-        let fusable = !maps.iter().any(|map| map.weight.is_of_blocks());
-        fusable && can_fuse(self.device(), self.rows()) && self.is_final(norm, maps, residual)
+        // Else rows are made ready once, for several maps.
+        let (device, rows) = (self.device(), self.rows());
+        let fuses = |map: &Affine<'_>| match map.weight.in_blocks() {
+            Some(blocks) => blocks.fuses(device, rows),
+            None => !map.weight.is_of_blocks(),
+        };
+        can_fuse(device, rows) && maps.iter().all(fuses) && self.is_final(norm, maps, residual)
     }
 
     /// Whether products of a tensor read digits that are made of it at once, for several maps: where no gradient is wanted.
@@ -82,7 +86,7 @@ impl Tensor {
     }
 
     /// Whether there are products, and none of what they read wants a gradient.
-    fn is_final(
+    pub(super) fn is_final(
         &self,
         norm: Option<(&Tensor, f32)>,
         maps: &[Affine<'_>],

@@ -41,7 +41,7 @@ impl Device {
     }
 
     /// As [`Device::launch`], for a launch that becomes part of a chain where a graph is recorded
-    /// and [`Tuning::chains`] is on. `fusable` is called only then.
+    /// and [`Tuning::chains`](crate::Tuning::chains) is on. `fusable` is called only then.
     ///
     /// # Errors
     /// As [`Device::launch`].

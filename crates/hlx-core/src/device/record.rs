@@ -16,10 +16,10 @@ impl Device {
     /// the body's result. Buffers allocated inside get their memory at the end: one whose handle is
     /// still held retains its own, also after the graph is dropped; the others share what all graphs
     /// work in. On a Vulkan device launches that do not depend on each other run side by side.
-    /// Chains of element-wise launches become one launch each ([`Tuning::chains`]), and what only
+    /// Chains of element-wise launches become one launch each ([`Tuning::chains`](crate::Tuning::chains)), and what only
     /// they read is not stored. Launches are left out whose results nobody reads: buffers of the graph
     /// without a handle at the end, which no later launch reads that is needed itself
-    /// ([`Tuning::skips_unread`]). The graph owns the buffers from outside that its launches use. Uploads, downloads
+    /// ([`Tuning::skips_unread`](crate::Tuning::skips_unread)). The graph owns the buffers from outside that its launches use. Uploads, downloads
     /// and replays inside are errors, and so is whatever another thread does on this device
     /// meanwhile.
     ///

@@ -9,7 +9,7 @@ use std::cell::OnceCell;
 
 use hlx_core::{Arithmetic, Buffer, Device};
 
-use super::blocks::{BlockRows, block_product};
+use super::blocks::{BlockRows, block_product, block_product_of_few};
 use super::floats::{Epilogue, FloatProduct, Prologue, widened};
 use super::formats::Format;
 use super::halves::{HalfProduct, Halves};
@@ -354,6 +354,13 @@ pub fn multiply_few(
     check_that!(NAME, of.outer == 1 && !of.transposed && of.terms > 0 =>
         "{of:?}, expected the rows of one matrix")?;
     let m = x.len() / of.terms;
+    let rows = FewRows {
+        x,
+        prologue,
+        bias,
+        added,
+        m,
+    };
     match weight {
         Operand::Floats(weight, _) => {
             let shape = MatMul {
@@ -368,16 +375,9 @@ pub fn multiply_few(
             }
             .run(device)
         }
-        Operand::Quantised(weight, _) => FewRows {
-            x,
-            prologue,
-            weight,
-            bias,
-            added,
-            m,
-        }
-        .run(device, c),
-        Operand::Halves(..) | Operand::Blocks(_) => {
+        Operand::Quantised(weight, _) => rows.run(device, weight, c),
+        Operand::Blocks(weight) => block_product_of_few(device, &rows, weight, c),
+        Operand::Halves(..) => {
             let x = match prologue {
                 Some(prologue) => {
                     prologue.separately(device, x, &MatMul::new(m, of.vectors, of.terms))?

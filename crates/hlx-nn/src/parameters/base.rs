@@ -2,7 +2,7 @@
 
 use super::Parameter;
 
-/// The frozen parameters of a model, which lie outside of its [`Weights`].
+/// The frozen parameters of a model, which lie outside of its [`Weights`](super::Weights).
 #[derive(Debug)]
 pub struct FrozenBase {
     pub(super) parameters: Vec<Parameter>,

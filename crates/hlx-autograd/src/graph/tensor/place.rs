@@ -85,7 +85,7 @@ impl Tensor {
     /// operations carry it on.
     ///
     /// # Errors
-    /// [`AutogradError::Shape`] if the tensor has no such dimension.
+    /// [`AutogradError::Shape`](crate::AutogradError::Shape) if the tensor has no such dimension.
     #[doc = example!(
         x: "assert_eq!(x.with_samples(0)?.samples(), Samples::Along { axis: 0, each: 1 });"
     )]

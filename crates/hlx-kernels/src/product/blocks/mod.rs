@@ -14,6 +14,7 @@
 //! A `d` or `dmin` below 2^-126 is a zero, as everywhere.
 
 mod cpu;
+mod few_rows;
 mod format;
 mod launch;
 mod packed;
@@ -21,6 +22,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
+pub(super) use few_rows::block_product_of_few;
 pub use format::{BLOCK_FORMATS, BlockFormat, Levels};
 pub use launch::block_product;
 pub use packed::{Block, BlockRows};

@@ -9,8 +9,9 @@ use super::*;
 use crate::Result;
 use crate::element::from_f16;
 use crate::product::floats::Epilogue;
+use crate::product::quantised::tests::few_rows::Before;
 use crate::product::quantised::tests::{awkward, every_way};
-use crate::product::quantised::{Digits, PIECE, Preparation, Prepared};
+use crate::product::quantised::{Digits, FewRows, PIECE, Preparation, Prepared};
 use crate::testing::{normal, run_everywhere};
 use crate::tuning::KernelTuning;
 
@@ -202,6 +203,41 @@ fn every_format_has_the_bits_of_the_law() {
         };
         for (j, sizes) in cases(sizes, 2).take(n).enumerate() {
             check(format, sizes, (i + j) % 2 == 0, (i + j) % 3 == 0);
+        }
+    }
+}
+
+#[test]
+fn few_rows_of_floats_have_the_bits_of_separate_launches() {
+    let sizes = [[1, 21, 4096], [2, 17, 512], [3, 16, 768], [1, 9, 4352]];
+    for (i, name) in ["Q4_K", "Q6_K", "Q8_0", "Q4_1"].into_iter().enumerate() {
+        let format = BlockFormat::named(name).expect("a format");
+        for (j, before) in Before::ALL.into_iter().enumerate() {
+            let [m, n, k] = sizes[(i + j) % 4];
+            let name = format!("{name} {before:?} {m} {n} {k}");
+            let (x, operand) = (awkward(1, m, k), before.numbers(m, k));
+            let (bias, residual) = (normal(3, n), normal(4, m * n));
+            for way in ways() {
+                run_everywhere(&name, |device, mem| {
+                    let device = &every_way(device)[way];
+                    let [x, operand] = [mem.input(device, &x)?, mem.input(device, &operand)?];
+                    let [bias, residual] =
+                        [mem.input(device, &bias)?, mem.input(device, &residual)?];
+                    let weight = BlockRows::new(device, format, [n, k], |row, at, block| {
+                        *block = any_block(format, row, at);
+                    })?;
+                    let c = mem.output(device, m * n)?;
+                    let rows = FewRows {
+                        x: &x,
+                        prologue: before.prologue(&operand),
+                        bias: (i % 2 == 0).then_some(&bias),
+                        added: (j % 2 == 0).then_some(&residual),
+                        m,
+                    };
+                    block_product_of_few(device, &rows, &weight, &c)?;
+                    Ok(vec![c])
+                });
+            }
         }
     }
 }

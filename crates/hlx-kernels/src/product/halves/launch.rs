@@ -15,29 +15,36 @@ shader!(fast::{product_matrices_bf16 as bf16_shader, product_matrices_f16 as f16
 
 const NAME: &str = "half_product";
 
-/// How a workgroup's tile is cut among its subgroups, and the terms of a step.
+/// How a workgroup's tile is cut among its subgroups, and its steps.
 #[derive(Clone, Copy)]
 struct Tile {
     /// Rows and columns of a workgroup.
     size: [usize; 2],
     /// Of a subgroup.
     own: [usize; 2],
+    /// Terms of a step, and the steps that shared memory holds.
     step: usize,
+    buffers: usize,
 }
 
 /// The tiles, the last for any device.
 const TILES: [Tile; 6] = [
-    Tile::new([128, 256], [64, 64], 32),
-    Tile::new([128, 128], [64, 32], 32),
-    Tile::new([128, 64], [32, 32], 32),
-    Tile::new([64, 128], [32, 64], 32),
-    Tile::new([64, 64], [32, 32], 32),
-    Tile::new([16, 64], [16, 32], 32),
+    Tile::new([128, 256], [64, 64], 32, 2),
+    Tile::new([128, 128], [64, 32], 32, 2),
+    Tile::new([128, 64], [32, 32], 32, 2),
+    Tile::new([64, 128], [32, 64], 32, 2),
+    Tile::new([64, 64], [32, 32], 32, 2),
+    Tile::new([16, 64], [16, 32], 32, 2),
 ];
 
 impl Tile {
-    const fn new(size: [usize; 2], own: [usize; 2], step: usize) -> Self {
-        Self { size, own, step }
+    const fn new(size: [usize; 2], own: [usize; 2], step: usize, buffers: usize) -> Self {
+        Self {
+            size,
+            own,
+            step,
+            buffers,
+        }
     }
 
     fn subgroups(&self) -> usize {
@@ -50,7 +57,7 @@ impl Tile {
             let by_rows = vectors * (self.step / UNIT + 1);
             by_rows.max(self.step * (vectors / UNIT + 1))
         };
-        2 * 16 * (operand(self.size[0]) + operand(self.size[1]))
+        self.buffers * 16 * (operand(self.size[0]) + operand(self.size[1]))
     }
 
     fn fits(&self, device: &Device, shape: MatrixShape) -> bool {
@@ -81,7 +88,11 @@ impl Tile {
 
     /// The shader's constants.
     fn constants(self, shape: MatrixShape) -> impl Iterator<Item = (u32, u32)> {
-        let sizes = self.size.into_iter().chain(self.own).chain([self.step]);
+        let sizes = self
+            .size
+            .into_iter()
+            .chain(self.own)
+            .chain([self.step, self.buffers]);
         let sizes = (10..).zip(sizes.map(|n| n as u32));
         shape
             .specialization(self.subgroups() as u32)

@@ -91,7 +91,7 @@ impl Case {
         let mut c = integers(5, batch * m * n);
         for i in 0..batch {
             for row in 0..m {
-                for column in 0..n {
+                for (column, bias) in bias.iter().enumerate() {
                     let terms = (0..k).map(|term| {
                         let a = self.a[at(self.columns[0], i, row, m, term)];
                         f64::from(a) * f64::from(self.b[at(self.columns[1], i, column, n, term)])
@@ -100,7 +100,7 @@ impl Case {
                         (terms.sum::<f64>() as f32 + 0.0, (i * m + row) * n + column);
                     c[place] = match self.ending {
                         Ending::None | Ending::Activation => sum,
-                        Ending::Bias => sum + bias[column],
+                        Ending::Bias => sum + bias,
                         Ending::Add => sum + r[place],
                         Ending::Accumulate => sum + c[place],
                     } + 0.0;

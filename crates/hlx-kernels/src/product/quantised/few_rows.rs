@@ -4,13 +4,14 @@
 use hlx_core::{Binding, Buffer, DType, Device, IntegerPath, Shader};
 
 use super::launch::{Chosen, push};
-use super::prepare::{Preparation, Prepared};
+use super::prepare::{Preparation, Prepared, Source, prepare_norm};
 use super::shape::{Bounded, IntegerProduct};
-use super::{Digits, PIECE, integer_product};
+use super::{Digits, GRANULE, PIECE, integer_product};
 use crate::Result;
 use crate::activation::Activation;
 use crate::error::{check_dtype, check_len};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, PushConstants};
+use crate::norm::Norm;
 use crate::product::floats::{Epilogue, Prologue};
 use crate::product::shape::MatMul;
 use crate::tuning::KernelTuning;
@@ -35,8 +36,8 @@ pub(super) const MOST: usize = 16;
 /// Rows of a workgroup at most, and its columns.
 const ROWS: usize = 4;
 const COLUMNS: usize = 16;
-/// Terms of a column that its threads load at a time.
-const TERMS: usize = 32 * 16;
+/// Threads of a column, each with units of 16 terms.
+const LANES: usize = 32;
 
 const NAME: &str = "few_rows_product";
 
@@ -46,10 +47,15 @@ fn shader(device: &Device, of: usize) -> &'static Shader {
     SHADERS[of][usize::from(dots)]
 }
 
+/// Units of a column of k terms that each of its threads has.
+pub(in crate::product) const fn held_units(k: usize) -> usize {
+    k.div_ceil(LANES * 16)
+}
+
 /// The constants of a workgroup's rows, and of the units of a column that a thread holds: all of a row of one piece.
 fn constants(s: &IntegerProduct, is_held: bool) -> [(u32, u32); 2] {
     let held = if is_held && s.k <= PIECE {
-        s.k.div_ceil(TERMS)
+        held_units(s.k)
     } else {
         0
     };
@@ -68,14 +74,28 @@ pub(super) fn chosen(device: &Device, s: &IntegerProduct, bounded: Option<Bounde
     }
 }
 
-/// A product `C = f(x) W^T + bias + r` of few rows x, f32 \[m, k\], with a quantised weight \[n, k\] of one digit, with the bits of
-/// the launches that come before and behind it.
+/// Whether a workgroup holds the integers of rows \[m, k\], which are pieces of whole units, with other bytes of its memory.
+pub(in crate::product) fn rows_are_held(
+    device: &Device,
+    [m, k]: [usize; 2],
+    others: usize,
+) -> bool {
+    // Of a norm.
+    let shared = m * (2 * 16 * LANES * held_units(k) + 4 * (128 + 32 + 8 + 3)) + others;
+    !device.is_cpu()
+        && (1..=ROWS).contains(&m)
+        && (1..=PIECE).contains(&k)
+        && k.is_multiple_of(GRANULE)
+        && shared <= device.info().shared_memory_bytes as usize
+}
+
+/// A product `C = f(x) W^T + bias + r` of few rows x, f32 \[m, k\], with a weight \[n, k\], with the bits of the launches that
+/// come before and behind it.
 #[derive(Clone, Copy)]
 pub(crate) struct FewRows<'a> {
     pub x: &'a Buffer,
     /// f; without one x as it is.
     pub prologue: Option<Prologue<'a>>,
-    pub weight: &'a Prepared,
     /// \[n\].
     pub bias: Option<&'a Buffer>,
     /// \[m, n\].
@@ -84,33 +104,19 @@ pub(crate) struct FewRows<'a> {
 }
 
 impl FewRows<'_> {
-    /// Computes the product: in one launch where a workgroup holds the rows, else in several.
+    /// Computes the product with a quantised weight of one digit: in one launch where a workgroup holds the rows, else in several.
     ///
     /// # Errors
     /// If a buffer has another type or length, and if a launch fails.
-    pub fn run(&self, device: &Device, c: &Buffer) -> Result<()> {
-        let (m, of) = (self.m, self.weight.of);
-        let s = IntegerProduct::new(m, of.rows, of.k);
-        check_dtype(NAME, "x", self.x, DType::F32)?;
-        check_len(NAME, "x", self.x, [m, of.k])?;
-        check_len(NAME, "c", c, [m, of.rows])?;
-        if let Some(prologue) = &self.prologue {
-            prologue.check(&MatMul::new(m, of.rows, of.k))?;
+    pub fn run(&self, device: &Device, weight: &Prepared, c: &Buffer) -> Result<()> {
+        let of = weight.of;
+        self.check([of.rows, of.k], c)?;
+        let s = IntegerProduct::new(self.m, of.rows, of.k);
+        if !self.fits(device, weight) {
+            let a = self.prepared(device, [of.rows, of.k])?;
+            return integer_product(device, [&a, weight], self.bias, c, &s, self.epilogue());
         }
-        if !self.fits(device) {
-            return self.separately(device, &s, c);
-        }
-        if let Some(bias) = self.bias {
-            check_len(NAME, "bias", bias, of.rows)?;
-        }
-        if let Some(added) = self.added {
-            check_len(NAME, "r", added, [m, of.rows])?;
-        }
-        let (form, constant) = match self.prologue {
-            None => (1, None),
-            Some(Prologue::Gated { .. }) => (2, Some((19, Activation::SiLU as u32))),
-            Some(Prologue::RmsNorm { eps, .. }) => (3, Some((18, eps.to_bits()))),
-        };
+        let (form, constant) = self.form();
         let kernel = Kernel::new("integer_product", shader(device, form))
             .constants(constants!(0: self.bias.is_some(), self.added.is_some()))
             .constants([(3, of.piece as u32), (16, of.in_pieces())])
@@ -118,46 +124,92 @@ impl FewRows<'_> {
             .constants(constant.as_slice())
             .reads([self.x])
             .reads_if(None)
-            .reads([&self.weight.digits, &self.weight.exponents])
+            .reads([&weight.digits, &weight.exponents]);
+        self.launch(device, kernel, c, push(&s, 1, [0, 0], weight), [s.n, s.k])
+    }
+
+    /// Whether it is one launch.
+    pub(super) fn fits(&self, device: &Device, weight: &Prepared) -> bool {
+        let of = weight.of;
+        // Of sums, and of what adds them up.
+        of.piece == PIECE
+            && of.rows > 0
+            && rows_are_held(device, [self.m, of.k], self.m * 4096 + 1024)
+    }
+
+    /// Checks the buffers beside a weight of these rows and columns.
+    pub(in crate::product) fn check(&self, [n, k]: [usize; 2], c: &Buffer) -> Result<()> {
+        let m = self.m;
+        check_dtype(NAME, "x", self.x, DType::F32)?;
+        check_len(NAME, "x", self.x, [m, k])?;
+        check_len(NAME, "c", c, [m, n])?;
+        if let Some(prologue) = &self.prologue {
+            prologue.check(&MatMul::new(m, n, k))?;
+        }
+        if let Some(bias) = self.bias {
+            check_len(NAME, "bias", bias, n)?;
+        }
+        match self.added {
+            Some(added) => check_len(NAME, "r", added, [m, n]),
+            None => Ok(()),
+        }
+    }
+
+    /// What a shader makes the integers from, its place among the shaders of fresh rows, and that source's constant.
+    pub(in crate::product) fn form(&self) -> (usize, Option<(u32, u32)>) {
+        match self.prologue {
+            None => (1, None),
+            Some(Prologue::Gated { .. }) => (2, Some((19, Activation::SiLU as u32))),
+            Some(Prologue::RmsNorm { eps, .. }) => (3, Some((18, eps.to_bits()))),
+        }
+    }
+
+    /// Launches a kernel that has the rows and the weight, \[n, k\].
+    pub(in crate::product) fn launch(
+        &self,
+        device: &Device,
+        kernel: Kernel<'_>,
+        c: &Buffer,
+        push: PushConstants,
+        [n, k]: [usize; 2],
+    ) -> Result<()> {
+        let operand = self.prologue.as_ref().map(Prologue::operand);
+        kernel
             .reads_if(self.bias)
             .reads_if(self.added)
             .writes([c])
             .reads_if(None)
-            .bind_all(
-                self.prologue
-                    .map(|prologue| Binding::Read(prologue.operand())),
-            )
-            .flops(2 * (m * s.n * s.k) as u64);
-        kernel.launch_on_gpu(
-            device,
-            push(&s, 1, [0, 0], self.weight),
-            s.n.div_ceil(COLUMNS),
-        )
+            .bind_all(operand.map(Binding::Read))
+            .flops(2 * (self.m * n * k) as u64)
+            .launch_on_gpu(device, push, n.div_ceil(COLUMNS))
     }
 
-    /// Whether a workgroup holds the integers of all rows, which are pieces of whole units.
-    pub(super) fn fits(&self, device: &Device) -> bool {
-        let (m, of) = (self.m, self.weight.of);
-        let held = m * of.k.div_ceil(TERMS) * TERMS * 2;
-        // Of sums, of what adds them up, and of a norm.
-        let shared = held + m * 4096 + 1024 + m * 4 * (128 + 32 + 8 + 3);
-        !device.is_cpu()
-            && (1..=ROWS).contains(&m)
-            && of.rows > 0
-            && (1..=PIECE).contains(&of.k)
-            && of.piece == PIECE
-            && of.padded() == of.k
-            && shared <= device.info().shared_memory_bytes as usize
+    /// The rows' integers, by launches of their own.
+    pub(in crate::product) fn prepared(
+        &self,
+        device: &Device,
+        [n, k]: [usize; 2],
+    ) -> Result<Prepared> {
+        let (m, of) = (self.m, Preparation::of_rows(self.m, k, Digits::Two));
+        match self.prologue {
+            None => Prepared::new(device, self.x, of),
+            Some(Prologue::Gated { up }) => {
+                let (kind, x) = (Activation::SiLU, self.x);
+                Prepared::new(device, Source::Gated { kind, x, up }, of)
+            }
+            Some(Prologue::RmsNorm { gain, eps }) if (1..=PIECE).contains(&k) && m > 0 => {
+                let stats = device.alloc(m)?;
+                prepare_norm(device, &Norm::rms(m, k, eps), self.x, gain, None, &stats)
+            }
+            Some(prologue) => {
+                let x = prologue.separately(device, self.x, &MatMul::new(m, n, k))?;
+                Prepared::new(device, &x, of)
+            }
+        }
     }
 
-    fn separately(&self, device: &Device, s: &IntegerProduct, c: &Buffer) -> Result<()> {
-        let floats = MatMul::new(s.m, s.n, s.k);
-        let x = match &self.prologue {
-            Some(prologue) => prologue.separately(device, self.x, &floats)?,
-            None => self.x.clone(),
-        };
-        let a = Prepared::new(device, &x, Preparation::of_rows(s.m, s.k, Digits::Two))?;
-        let epilogue = self.added.map_or(Epilogue::None, Epilogue::Add);
-        integer_product(device, [&a, self.weight], self.bias, c, s, epilogue)
+    /// What follows the product then.
+    pub(in crate::product) fn epilogue(&self) -> Epilogue<'_> {
+        self.added.map_or(Epilogue::None, Epilogue::Add)
     }
 }

@@ -2,7 +2,7 @@
 
 mod columns;
 pub mod definition;
-mod few_rows;
+pub mod few_rows;
 mod placed;
 
 use super::*;
