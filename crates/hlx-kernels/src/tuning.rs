@@ -309,10 +309,10 @@ impl ProductTuning {
         ];
         let halves = [
             tile(128, 256, &[1480.0]),
-            tile(128, 128, &[1000.0, 1500.0]),
-            tile(64, 128, &[600.0, 900.0, 1050.0]),
-            tile(64, 64, &[320.0, 560.0, 700.0, 800.0]),
-            tile(16, 64, &[200.0, 400.0, 500.0, 600.0]),
+            tile(128, 128, &[1350.0, 1500.0]),
+            tile(64, 128, &[900.0, 1000.0, 1050.0]),
+            tile(64, 64, &[600.0, 770.0, 790.0, 800.0]),
+            tile(16, 64, &[200.0, 350.0, 450.0, 490.0]),
         ];
         // A device that emulates the arithmetic is bound by it with any tile, and compiles the
         // smallest soonest.
