@@ -101,6 +101,8 @@ const CASES: [Case; 69] = [
     ("group_norm", ["group_norm", "bias"], |x, y| x.matrix.group_norm(2, Some([&x.row, &y.row]), 1e-5)),
     ("rms_norm", ["rms_norm", "weight"], |x, y| x.matrix.rms_norm(&[4], Some(&y.row), 1e-5)),
     ("rms_norm_one_plus", ["rms_norm", "weight"], |x, y| x.matrix.rms_norm_one_plus(&[4], &y.row, 1e-5)),
+    ("with_magnitudes", ["with_magnitudes", "magnitudes"], |x, y| x.matrix.with_magnitudes(&y.row, &x.row)),
+    ("with_magnitudes", ["with_magnitudes", "norms"], |x, y| x.matrix.with_magnitudes(&x.row, &y.row)),
     ("rope", ["rope", "frequencies"], |x, y| {
         x.matrix.unsqueeze(1)?.rope(&x.ids, &y.row.narrow(0, 0, 2)?, 1.0)
     }),

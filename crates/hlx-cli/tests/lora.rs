@@ -123,7 +123,7 @@ fn what_cannot_be_adapted_is_refused() {
     };
     let line = fails(&["lora={rank = 2}"]);
     assert!(
-        line.ends_with("needs train.init_from, the model that is adapted"),
+        line.ends_with("needs train.init_from, the model that is adapted, or lora.base, a model that stays as it is stored"),
         "{line}"
     );
     let line = fails(&["lora={rank = 0}", "train.init_from=base"]);

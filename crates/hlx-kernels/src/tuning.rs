@@ -308,10 +308,11 @@ impl ProductTuning {
             tile(32, 64, &[130.0, 165.0, 190.0, 210.0, 220.0]),
         ];
         let halves = [
-            tile(128, 128, &[1700.0, 2800.0]),
-            tile(64, 128, &[1100.0, 2000.0, 2400.0]),
-            tile(64, 64, &[700.0, 1300.0, 1700.0, 1900.0]),
-            tile(16, 64, &[200.0, 400.0, 500.0, 600.0]),
+            tile(128, 256, &[1480.0]),
+            tile(128, 128, &[1350.0, 1500.0]),
+            tile(64, 128, &[900.0, 1000.0, 1050.0]),
+            tile(64, 64, &[600.0, 770.0, 790.0, 800.0]),
+            tile(16, 64, &[200.0, 350.0, 450.0, 490.0]),
         ];
         // A device that emulates the arithmetic is bound by it with any tile, and compiles the
         // smallest soonest.
@@ -338,7 +339,7 @@ impl ProductTuning {
             ],
             half_tiles: match native {
                 true => halves.to_vec(),
-                false => halves[2..].to_vec(),
+                false => halves[3..].to_vec(),
             },
         }
     }

@@ -106,7 +106,7 @@ impl<'a> Affine<'a> {
     }
 
     /// Saves a tensor, whose rows are an operand, if the gradient of the weight reads it.
-    pub fn save_input(&self, x: &Tensor, rows: &Operand) -> Result<Option<SavedInput>> {
+    pub(super) fn save_input(&self, x: &Tensor, rows: &Operand) -> Result<Option<SavedInput>> {
         if !self.reads_input() {
             return Ok(None);
         }

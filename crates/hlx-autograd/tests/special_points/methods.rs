@@ -19,7 +19,7 @@ const KERNELS: &str = "attention packed_attention cross_entropy_scaled cross_ent
     linears gated_feed_forward";
 
 /// Linear in their input, or in each of two, with constants for the rest: no point is special.
-const LINEAR: &str = "from_experts rope";
+const LINEAR: &str = "from_experts rope with_magnitudes";
 
 /// The public methods of `impl Tensor` in a source, with their arguments; tests are not among them.
 fn signatures(text: &str) -> Vec<(String, String)> {

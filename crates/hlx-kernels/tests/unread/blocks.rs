@@ -3,7 +3,7 @@
 use hlx_core::{Arithmetic, DType};
 use hlx_kernels::KernelError;
 use hlx_kernels::product::blocks::{BlockFormat, BlockRows, block_rows};
-use hlx_kernels::product::{End, Matrices, Operand, Role, multiply, multiply_few};
+use hlx_kernels::product::{End, Matrices, Operand, Prologue, Role, multiply, multiply_few};
 use hlx_kernels::testing::normal;
 
 use crate::Entry;
@@ -54,6 +54,26 @@ fn products(run: &mut Run<'_>) -> Result<(), KernelError> {
     Ok(())
 }
 
+/// Products of few rows behind a norm and behind a gate.
+fn prologues(run: &mut Run<'_>) -> Result<(), KernelError> {
+    let device = &run.device.with_arithmetic(Arithmetic::Integer);
+    let (m, n, k) = (3, 21, 512);
+    let format = BlockFormat::named("Q4_K").expect("a format");
+    let blocks = Operand::Blocks(weight(run, format, [n, k])?);
+    let x = run.input(&normal(1, m * k))?;
+    let (gain, up) = (run.input(&normal(2, k))?, run.input(&normal(3, m * k))?);
+    let norm = Prologue::RmsNorm {
+        gain: &gain,
+        eps: 1e-5,
+    };
+    for prologue in [norm, Prologue::Gated { up: &up }] {
+        let c = run.output(m * n)?;
+        multiply_few(device, (&x, Some(prologue)), &blocks, (None, None), &c)?;
+        run.collect_all([&c])?;
+    }
+    Ok(())
+}
+
 /// Rows by id, one of which is past the last.
 fn rows(run: &mut Run<'_>) -> Result<(), KernelError> {
     let ids = [3_u32, 17, 0, 19, 3];
@@ -69,6 +89,11 @@ fn rows(run: &mut Run<'_>) -> Result<(), KernelError> {
 pub fn entries() -> Vec<Entry> {
     vec![
         Entry::new("products with blocks", INTEGERS, products),
+        Entry::new(
+            "products with blocks behind a norm and a gate",
+            INTEGERS,
+            prologues,
+        ),
         Entry::new("rows of blocks", &[], rows),
     ]
 }

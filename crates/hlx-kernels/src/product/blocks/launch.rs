@@ -177,9 +177,13 @@ pub(super) fn few_constants(format: &BlockFormat, rows: usize) -> [(u32, u32); 3
     ]
 }
 
-/// Chunks of a column that a thread holds.
+/// Chunks of a column that a thread holds: of a single row up to 256 terms, in as much of a workgroup's memory as devices have.
 fn own_chunks(format: &BlockFormat, rows: usize) -> usize {
-    if rows == 1 { 256 / format.chunk() } else { 1 }
+    match (rows, format.has_mins) {
+        (1, false) => 256 / format.chunk(),
+        (1, true) => (128 / format.chunk()).max(1),
+        _ => 1,
+    }
 }
 
 /// Bytes of a workgroup's memory that the shaders of few rows take beside the integers of A's rows.

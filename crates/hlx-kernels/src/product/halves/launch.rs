@@ -27,13 +27,13 @@ struct Tile {
     buffers: usize,
 }
 
-/// The tiles, the last for any device.
-const TILES: [Tile; 6] = [
-    Tile::new([128, 256], [64, 64], 32, 2),
-    Tile::new([128, 128], [64, 32], 32, 2),
-    Tile::new([128, 64], [32, 32], 32, 2),
-    Tile::new([64, 128], [32, 64], 32, 2),
-    Tile::new([64, 64], [32, 32], 32, 2),
+/// The tiles, the last for any device. (On an H100, of 4,096 x 2,304 x 768 in bf16: 128 x 128 by subgroups of 64 x 64 and one step of
+/// 64 terms 157 TFLOP/s, by 64 x 32 150, and by two steps of 32 terms 113.)
+const TILES: [Tile; 5] = [
+    Tile::new([128, 256], [64, 64], 32, 1),
+    Tile::new([128, 128], [64, 64], 64, 1),
+    Tile::new([64, 128], [32, 64], 64, 1),
+    Tile::new([64, 64], [32, 32], 128, 1),
     Tile::new([16, 64], [16, 32], 32, 2),
 ];
 
