@@ -60,7 +60,7 @@ def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
 def test_adapters_are_trained_over_the_blocks(tmp_path: Path) -> None:
     """QLoRA: the adapters alone are parameters, the file's blocks stay, and PEFT's files bring the bits back."""
     model = hlx.load_model(BLOCKS, "cpu")
-    ids = hlx.tensor([[5, 9, 2, 7, 1, 3]])
+    ids = hlx.tensor([[5, 9, 2, 7, 1, 3]], device=model.device)
     before = model(ids)
     model.add_adapter(2, 4.0, ["q_proj", "v_proj", "down_proj"], seed=1)
     assert hlx.equal(model(ids), before)
@@ -79,6 +79,9 @@ def test_adapters_are_trained_over_the_blocks(tmp_path: Path) -> None:
     read = hlx.load_model(BLOCKS, "cpu", adapter=tmp_path / "adapter")
     assert hlx.equal(read(ids), model(ids))
     assert not hlx.equal(model(ids), before)
-    model.merge_adapter()
-    assert model.adapter_config is None
-    assert hlx.allclose(model(ids), read(ids), atol=0.05)
+    # In integer a merged weight has other integers than blocks; in portable sums differ by their rounding alone.
+    wide = hlx.load_model(BLOCKS, "cpu", arithmetic="portable", adapter=tmp_path / "adapter")
+    apart = wide(ids.to(wide.device))
+    wide.merge_adapter()
+    assert wide.adapter_config is None
+    assert hlx.allclose(wide(ids.to(wide.device)), apart, atol=1e-4)

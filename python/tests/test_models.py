@@ -558,7 +558,7 @@ REFUSED: list[tuple[Refused, type[Exception], str]] = [
     ),
     (lambda m, t: setattr(m, "tokenizer", 3), hlx.errors.TypeError, "expected hlx.text.Tokenizer"),
     (lambda m, t: hlx.load_model(t / "nowhere"), hlx.errors.ValueError, "is no run folder .*and no model's folder"),
-    (lambda m, t: hlx.load_model(t, arithmetic="fast"), hlx.errors.ValueError, "arithmetic"),
+    (lambda m, t: hlx.load_model(t, arithmetic="quick"), hlx.errors.ValueError, "arithmetic"),
     (lambda m, t: hlx.load_model(t, dtype=hlx.float64), hlx.errors.Error, "float64"),
     (lambda m, t: hlx.models.CausalLM({}), hlx.errors.ValueError, "missing field `vocabulary`"),
     (lambda m, t: hlx.models.CausalLM(3), hlx.errors.TypeError, "config is a int"),

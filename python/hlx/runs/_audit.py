@@ -231,6 +231,16 @@ def check_audit(
 
     `key` is the file of the public key that must have signed it. What does not fit is no error: it is in what is
     returned. Raises ValueError, or OSError, for a file that cannot be read.
+
+    >>> import tempfile
+    >>> config = {"model": {"width": 16, "n_layers": 1, "n_heads": 2, "positions": 64},
+    ...           "data": {"format": "ascii_pairs", "count": 40},
+    ...           "train": {"max_steps": 2, "batch_size": 8, "log_every": 1, "checkpoint_every": 1, "keep": 2}}
+    >>> run, key = hlx.train(config, device="cpu"), tempfile.mkdtemp() + "/auditor"
+    >>> public = hlx.new_key(key)
+    >>> found = hlx.audit(run, stretches=1, seed=4711, key=key, device="cpu")
+    >>> hlx.check_audit(found.certificate["file"], run, key=key + ".pub").ok
+    True
     """
     key_path, data_path = (None if one is None else os.fspath(one) for one in (key, data))
     text = _hlx.check_audit(os.fspath(certificate), _folder(run), key_path, data_path)
@@ -242,6 +252,12 @@ def new_key(path: str | os.PathLike[str]) -> str:
 
     The private key is a new file that its user alone can read, the public one lies beside it with the ending `.pub`.
     Raises ValueError if one of the files is there.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> public = hlx.new_key(folder + "/auditor")
+    >>> hlx.new_key(folder + "/other") == public
+    False
     """
     return _hlx.new_key(os.fspath(path))
 
