@@ -84,6 +84,11 @@ pub fn has_matrices(module: &str) -> bool {
     module.ends_with("matrices") || module.ends_with("matrices_words")
 }
 
+/// Whether a module has cooperative matrices of 16-bit floats.
+pub fn has_half_matrices(module: &str) -> bool {
+    module.ends_with("matrices_f16") || module.ends_with("matrices_bf16")
+}
+
 /// The pipelines of one module: one per row of the list, or the first alone.
 ///
 /// A module without constants needs no row. One of matrices takes the rows of the module that has dot
