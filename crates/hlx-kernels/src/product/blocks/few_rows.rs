@@ -1,14 +1,13 @@
 //! The product of few rows of floats with a weight in blocks, whose shader makes their integers.
 
-use hlx_core::{Buffer, Device, IntegerPath, Shader};
+use hlx_core::{Buffer, Device, Shader};
 
 use super::block_product;
 use super::launch::{few_constants, few_shared_bytes, push_of};
 use super::packed::BlockRows;
 use crate::Result;
 use crate::kernel::Kernel;
-use crate::product::quantised::{FewRows, held_units, rows_are_held};
-use crate::tuning::KernelTuning;
+use crate::product::quantised::{FewRows, held_units, rows_are_held, takes_dots};
 
 shader!(integer::{
     blocks_few_fresh as fresh_shader, blocks_few_fresh_dots as fresh_dots_shader,
@@ -24,7 +23,7 @@ static SHADERS: [[&Shader; 2]; 3] = [
 ];
 
 impl BlockRows {
-    /// Whether the product makes the integers of so many rows itself.
+    /// Whether the product makes the integers of A's `m` rows itself.
     pub fn fuses(&self, device: &Device, m: usize) -> bool {
         let [n, k] = self.sizes;
         n > 0 && rows_are_held(device, [m, k], few_shared_bytes(self.format, m.max(1)))
@@ -47,11 +46,10 @@ pub(in crate::product) fn block_product_of_few(
         let a = rows.prepared(device, sizes)?;
         return block_product(device, &a, weight, rows.bias, c, rows.epilogue());
     }
-    let path = KernelTuning::of(device).products.integers;
-    let dots = path != IntegerPath::Plain && device.integer_paths().contains(&IntegerPath::Dots);
     let (form, constant) = rows.form();
     let [n, k] = sizes;
-    let kernel = Kernel::new("block_product", SHADERS[form - 1][usize::from(dots)])
+    let shader = SHADERS[form][usize::from(takes_dots(device))];
+    let kernel = Kernel::new("block_product", shader)
         .constants(constants!(0: rows.bias.is_some(), rows.added.is_some()))
         .constants(few_constants(format, m))
         .constants([(11, held_units(k) as u32)])

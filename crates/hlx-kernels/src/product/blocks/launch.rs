@@ -10,7 +10,7 @@ use crate::Result;
 use crate::error::{check_dtype, check_indexable, check_len, check_sizes};
 use crate::kernel::{Kernel, PushConstants};
 use crate::product::floats::Epilogue;
-use crate::product::quantised::{Digits, PIECE, Prepared};
+use crate::product::quantised::{Digits, PIECE, Prepared, takes_dots};
 use crate::tuning::KernelTuning;
 
 shader!(integer::{
@@ -110,8 +110,7 @@ impl Chosen {
     /// That of m rows and n columns.
     fn of(device: &Device, format: &BlockFormat, [m, n]: [usize; 2]) -> Self {
         let path = KernelTuning::of(device).products.integers;
-        let dots =
-            path != IntegerPath::Plain && device.integer_paths().contains(&IntegerPath::Dots);
+        let dots = takes_dots(device);
         if m <= FEW {
             let rows = m.clamp(1, FEW_ROWS);
             return Self {

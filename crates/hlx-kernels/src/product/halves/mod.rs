@@ -98,7 +98,7 @@ impl Halves {
         &self.values
     }
 
-    /// Whether these are of a type, and of lines of so many numbers.
+    /// Whether they are of this type, with this number of columns.
     pub(super) fn is_of(&self, half: Half, columns: usize) -> bool {
         (self.half, self.columns) == (half, columns)
     }

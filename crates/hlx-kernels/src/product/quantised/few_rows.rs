@@ -42,9 +42,13 @@ const LANES: usize = 32;
 const NAME: &str = "few_rows_product";
 
 fn shader(device: &Device, of: usize) -> &'static Shader {
+    SHADERS[of][usize::from(takes_dots(device))]
+}
+
+/// Whether shaders without matrices sum by dot products of four bytes.
+pub(in crate::product) fn takes_dots(device: &Device) -> bool {
     let path = KernelTuning::of(device).products.integers;
-    let dots = path != IntegerPath::Plain && device.integer_paths().contains(&IntegerPath::Dots);
-    SHADERS[of][usize::from(dots)]
+    path != IntegerPath::Plain && device.integer_paths().contains(&IntegerPath::Dots)
 }
 
 /// Units of a column of k terms that each of its threads has.
@@ -117,7 +121,7 @@ impl FewRows<'_> {
             return integer_product(device, [&a, weight], self.bias, c, &s, self.epilogue());
         }
         let (form, constant) = self.form();
-        let kernel = Kernel::new("integer_product", shader(device, form))
+        let kernel = Kernel::new("integer_product", shader(device, 1 + form))
             .constants(constants!(0: self.bias.is_some(), self.added.is_some()))
             .constants([(3, of.piece as u32), (16, of.in_pieces())])
             .constants(constants(&s, true))
@@ -158,9 +162,9 @@ impl FewRows<'_> {
     /// What a shader makes the integers from, its place among the shaders of fresh rows, and that source's constant.
     pub(in crate::product) fn form(&self) -> (usize, Option<(u32, u32)>) {
         match self.prologue {
-            None => (1, None),
-            Some(Prologue::Gated { .. }) => (2, Some((19, Activation::SiLU as u32))),
-            Some(Prologue::RmsNorm { eps, .. }) => (3, Some((18, eps.to_bits()))),
+            None => (0, None),
+            Some(Prologue::Gated { .. }) => (1, Some((19, Activation::SiLU as u32))),
+            Some(Prologue::RmsNorm { eps, .. }) => (2, Some((18, eps.to_bits()))),
         }
     }
 

@@ -25,7 +25,7 @@ use hlx_core::Device;
 use crate::tuning::KernelTuning;
 
 pub(crate) use few_rows::FewRows;
-pub(super) use few_rows::{held_units, rows_are_held};
+pub(super) use few_rows::{held_units, rows_are_held, takes_dots};
 pub(crate) use launch::Call;
 pub use prepare::{
     Beside, Preparation, Prepared, Source, prepare, prepare_norm, prepare_rows_and_columns,
