@@ -36,10 +36,13 @@ mod attention {
         heads: u32, heads_a_sequence: u32, time: u32, scale: f32, first_head: u32, seed_low: u32,
         seed_high: u32, purpose: u32, p: f32, factor: f32
     }
-    few_queries_scores, few_queries_values, integer_backward_key_value, integer_backward_key_value_dots,
-    integer_backward_key_value_matrices, integer_backward_key_value_matrices_words, integer_backward_query,
-    integer_backward_query_dots, integer_backward_query_matrices, integer_backward_query_matrices_words,
-    integer_few_scores, integer_few_values, integer_forward, integer_forward_dots, integer_forward_matrices,
+    few_queries_scores, few_queries_values, half_backward_key_value_matrices_bf16,
+    half_backward_key_value_matrices_f16, half_backward_query_matrices_bf16, half_backward_query_matrices_f16,
+    half_forward_matrices_bf16, half_forward_matrices_f16, integer_backward_key_value,
+    integer_backward_key_value_dots, integer_backward_key_value_matrices,
+    integer_backward_key_value_matrices_words, integer_backward_query, integer_backward_query_dots,
+    integer_backward_query_matrices, integer_backward_query_matrices_words, integer_few_scores,
+    integer_few_values, integer_forward, integer_forward_dots, integer_forward_matrices,
     integer_forward_matrices_words, ranged_backward_key_value_128, ranged_backward_key_value_256,
     ranged_backward_key_value_64, ranged_backward_query_128, ranged_backward_query_256,
     ranged_backward_query_64, ranged_forward_128, ranged_forward_256, ranged_forward_64 {
@@ -69,6 +72,10 @@ mod attention {
     ranged_softmax {
         queries: u32, keys: u32, heads: u32, first_head: u32, stored_heads: u32, seed_low: u32, seed_high: u32,
         purpose: u32, p: f32, factor: f32
+    }
+    round_heads {
+        rows: u32, heads: u32, positions: u32, k: u32, units: u32, first: u32, batch_stride: u32,
+        position_stride: u32, head_stride: u32
     }
 }
 mod batch_norm {

@@ -48,6 +48,7 @@ mod cpu;
 mod entry;
 mod few;
 mod floats;
+mod halves;
 mod heads;
 mod operands;
 mod packed;

@@ -3,6 +3,7 @@
 use hlx_core::{Buffer, Device};
 
 use super::few;
+use super::halves::HalfOperands;
 use super::operands::{AttentionGradients, AttentionOperands, AttentionOutput};
 use super::packed::Packed;
 use super::pass::{RangedPass, Saved};
@@ -11,7 +12,7 @@ use super::quantised::{QuantisedOperands, joint_gradients};
 use super::ranges::key_ranges;
 use super::sizes::Attention;
 use crate::elementwise::assign_strided;
-use crate::{Layout, Operand, Result};
+use crate::{KernelError, Layout, Operand, Result};
 
 /// An attention whose kernels are chosen, with what they read instead of the operands.
 pub struct PreparedAttention {
@@ -23,6 +24,7 @@ pub struct PreparedAttention {
 enum Kernels {
     Packed,
     Quantised(Buffer, Box<QuantisedOperands>),
+    Halves(Buffer, Box<HalfOperands>),
     Few(Buffer),
     Rows(Buffer),
 }
@@ -62,6 +64,16 @@ impl PreparedAttention {
             Schedule::Packed => Kernels::Packed,
             Schedule::Few => Kernels::Few(ranges()?),
             Schedule::Rows => Kernels::Rows(ranges()?),
+            Schedule::Halves => {
+                let Some(half) = device.arithmetic().half() else {
+                    let reason = "the device computes in no arithmetic of 16 bits".to_owned();
+                    return Err(KernelError::argument("half_attention")(reason));
+                };
+                let ranges = ranges()?;
+                let pass = RangedPass::new("half_attention", device, operands, &ranges, attention)?;
+                let operands = HalfOperands::new(&pass, half)?;
+                Kernels::Halves(ranges, Box::new(operands))
+            }
             Schedule::Quantised => {
                 let ranges = ranges()?;
                 let pass =
@@ -111,6 +123,11 @@ impl PreparedAttention {
                 let pass = RangedPass::new(NAME, device, operands, ranges, of)?;
                 quantised.forward(&pass, outputs)
             }
+            Kernels::Halves(ranges, halves) => {
+                const NAME: &str = "half_attention_forward";
+                let pass = RangedPass::new(NAME, device, operands, ranges, of)?;
+                halves.forward(&pass, outputs)
+            }
             Kernels::Few(ranges) => {
                 const NAME: &str = "few_queries_attention_forward";
                 let pass = RangedPass::new(NAME, device, operands, ranges, of)?;
@@ -143,12 +160,12 @@ impl PreparedAttention {
         let layouts = operands.heads.map(|x| x.layout);
         let packed = operands.packed.map(|packed| device.alloc(packed.len()));
         let packed = packed.transpose()?;
-        match (&self.kernels, packed) {
-            (Kernels::Packed | Kernels::Quantised(..), Some(joint)) => {
+        match (self.writes_one_buffer(device), packed) {
+            (true, Some(joint)) => {
                 run([&joint; 3], layouts)?;
                 Ok(vec![joint])
             }
-            (Kernels::Packed | Kernels::Quantised(..), None) => {
+            (true, None) => {
                 let (len, layouts) = joint_gradients(of)?;
                 let joint = device.alloc(len)?;
                 run([&joint; 3], layouts.each_ref())?;
@@ -156,7 +173,7 @@ impl PreparedAttention {
                 let parts = parts.map(|part| joint.slice(part.offset(), part.n_elements()));
                 Ok(parts.collect::<Result<_, _>>()?)
             }
-            (Kernels::Few(_) | Kernels::Rows(_), joint) => {
+            (false, joint) => {
                 let alloc = |layout: &&Layout| device.alloc(layout.n_elements());
                 let buffers: Vec<_> = layouts.iter().map(alloc).collect::<Result<_, _>>()?;
                 let [of_queries, of_keys] = &of.layouts()?;
@@ -191,6 +208,7 @@ impl PreparedAttention {
                 return self.packed(device, operands)?.backward(output, delta, dqkv);
             }
             Kernels::Quantised(ranges, _) => (ranges, "integer_attention_backward"),
+            Kernels::Halves(ranges, _) => (ranges, "half_attention_backward"),
             Kernels::Few(ranges) | Kernels::Rows(ranges) => (ranges, "ranged_attention_backward"),
         };
         let of_keys = &device.alloc_shape(&[4, of.batch, of.keys])?;
@@ -203,7 +221,17 @@ impl PreparedAttention {
         let pass = RangedPass::new(name, device, operands, ranges, of)?;
         match &self.kernels {
             Kernels::Quantised(_, quantised) => quantised.backward(&pass, &saved, gradients),
+            Kernels::Halves(_, halves) => halves.backward(&pass, &saved, gradients),
             _ => pass.backward(&saved, gradients),
+        }
+    }
+
+    /// Whether the kernels write the gradients into one buffer, at the places of the operands.
+    fn writes_one_buffer(&self, device: &Device) -> bool {
+        match &self.kernels {
+            Kernels::Packed | Kernels::Quantised(..) => true,
+            Kernels::Halves(..) => !device.is_cpu(),
+            Kernels::Few(_) | Kernels::Rows(_) => false,
         }
     }
 

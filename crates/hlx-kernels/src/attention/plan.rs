@@ -3,6 +3,7 @@
 
 use hlx_core::Device;
 
+use super::halves;
 use super::operands::AttentionOperands;
 use super::shaders::{DROPPED_FORWARD, DROPPED_KEY_VALUE, FORWARD, STORED_KEY_VALUE, Variant};
 use super::sizes::{Attention, Placed, default_scale};
@@ -23,6 +24,8 @@ const PIECE: usize = 4;
 /// The kernels of a forward pass; those of the backward pass follow from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
+    /// Over operands of 16 bits.
+    Halves,
     /// Over quantised operands.
     Quantised,
     /// Those of plain causal attention over a packed operand, with or without dropped weights.
@@ -36,7 +39,8 @@ pub enum Schedule {
 type Takes = fn(&Device, &AttentionOperands<'_>, &Attention) -> bool;
 
 /// What each takes; the first is chosen.
-const TABLE: [(Schedule, Takes); 4] = [
+const TABLE: [(Schedule, Takes); 5] = [
+    (Schedule::Halves, |device, _, of| halves::takes(device, of)),
     (Schedule::Quantised, |device, _, _| quantises(device)),
     (Schedule::Packed, |device, operands, of| {
         let limits = &operands.limits;

@@ -18,6 +18,8 @@ shader!(attention::{
     integer_backward_query_matrices_words, ranged_backward_key_value_64, ranged_backward_key_value_128,
     ranged_backward_key_value_256, integer_backward_key_value, integer_backward_key_value_dots,
     integer_backward_key_value_matrices, integer_backward_key_value_matrices_words,
+    half_forward_matrices_bf16, half_forward_matrices_f16, half_backward_query_matrices_bf16,
+    half_backward_query_matrices_f16, half_backward_key_value_matrices_bf16, half_backward_key_value_matrices_f16,
 });
 
 /// A shader of packed causal attention, and what it takes.
@@ -120,6 +122,28 @@ pub const KEY_VALUE_PASS: PassShaders = pass! {
         integer_backward_key_value, integer_backward_key_value_dots,
         integer_backward_key_value_matrices, integer_backward_key_value_matrices_words
     ]
+};
+
+/// The shaders of operands of 16 bits, of bf16 and of f16.
+pub struct HalfPasses {
+    pub forward: [&'static Shader; 2],
+    pub query: [&'static Shader; 2],
+    pub key_value: [&'static Shader; 2],
+}
+
+pub const HALF_PASSES: HalfPasses = HalfPasses {
+    forward: [
+        &half_forward_matrices_bf16::SHADER,
+        &half_forward_matrices_f16::SHADER,
+    ],
+    query: [
+        &half_backward_query_matrices_bf16::SHADER,
+        &half_backward_query_matrices_f16::SHADER,
+    ],
+    key_value: [
+        &half_backward_key_value_matrices_bf16::SHADER,
+        &half_backward_key_value_matrices_f16::SHADER,
+    ],
 };
 
 /// A shader with its constants, the rows of a workgroup and the parts of a head's width.

@@ -9,6 +9,7 @@ use crate::{KernelError, Layout, Operand};
 
 mod cached_quantised;
 mod few_queries;
+mod halves;
 mod paged;
 mod quantised;
 mod reference;
