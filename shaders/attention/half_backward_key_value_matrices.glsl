@@ -11,7 +11,7 @@ layout(set = 0, binding = 8) readonly restrict buffer KeyRanges { uvec4 key_rang
 // The gradients of all operands, of which dk and dv lie at the places of k and v.
 WRITE_ROWS(9, writeonly restrict, DKV, store, dkv, dkv_vectors)
 
-// A block's queries: m, 1 / l and delta.
+// A block's queries: -m times the logarithm of e, 1 / l and delta.
 shared vec4 column_facts[3u * COLS / 4u];
 #define COLUMN_FACT(fact, column) column_facts[((fact) * COLS + (column)) / 4u][(column) % 4u]
 #define FACTS_OF(fact, quad) column_facts[(fact) * (COLS / 4u) + (quad)]
@@ -50,7 +50,7 @@ void main() {
             PUT(upstream, 1u)
             for (uint j = THREAD; j < COLS; j += THREADS) {
                 uint query = first_query + min(query0 + j, push.queries - 1u);
-                COLUMN_FACT(0u, j) = stats[2u * query];
+                COLUMN_FACT(0u, j) = below_of(stats[2u * query]);
                 COLUMN_FACT(1u, j) = stats[2u * query + 1u];
                 COLUMN_FACT(2u, j) = delta[query];
             }
@@ -63,13 +63,13 @@ void main() {
             vec4 slopes[LANE_ROWS * QUADS];
             EACH_ROW(r) EACH_QUAD(q) {
                 vec4 four = score_quad(ROW_OF_LANE(r), QUAD(q));
-                vec4 tops = FACTS_OF(0u, QUAD(q));
+                vec4 belows = FACTS_OF(0u, QUAD(q));
                 vec4 inverses = FACTS_OF(1u, QUAD(q));
                 vec4 slope = vec4(1.0);
                 [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                     precise float t;
                     precise float s = score(four[i], t);
-                    four[i] = hlx_mul(exp_below(hlx_sub(s, tops[i])), inverses[i]);
+                    four[i] = hlx_mul(weight_of(s, belows[i]), inverses[i]);
                     slope[i] = hlx_fma(-t, t, 1.0);
                 }
                 weights[r * QUADS + q] = four;
@@ -79,8 +79,7 @@ void main() {
             MULTIPLY_ROWS(held_v, 1u)
             subgroupBarrier();
             EACH_ROW(r) {
-                uint low = max(range[r].y, query0) - query0;
-                uint high = max(min(range[r].z, query0 + COLS), query0) - query0;
+                uint columns = seen_columns(range[r], query0);
                 uint place = row0 + ROW_OF_LANE(r) - range[r].x;
                 EACH_QUAD(q) {
                     vec4 incoming = score_quad(ROW_OF_LANE(r), QUAD(q));
@@ -88,13 +87,12 @@ void main() {
                     vec4 slope = CAPPED ? slopes[r * QUADS + q] : vec4(1.0);
                     vec4 offsets = FACTS_OF(2u, QUAD(q));
                     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                        uint j = 4u * QUAD(q) + i;
-                        bool sees = j >= low && j < high;
+                        bool sees = SEES(columns, q, i);
                         precise float p = four[i];
                         precise float dp = incoming[i];
                         precise float slanted = CAPPED ? hlx_mul(p, slope[i]) : p;
                         if (DROPPED) {
-                            uint position = first_position + query0 + j;
+                            uint position = first_position + query0 + 4u * QUAD(q) + i;
                             bool kept = is_kept(draw4(key, head, position, place / 4u)[place % 4u]);
                             p = kept ? hlx_mul(p, push.factor) : 0.0;
                             dp = kept ? hlx_mul(dp, push.factor) : 0.0;

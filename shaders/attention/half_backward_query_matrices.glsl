@@ -15,12 +15,12 @@ void main() {
     Left held_do[HELD];
     HOLD(held_q, q_units, first_row)
     HOLD(held_do, d_o_units, first_row)
-    precise float m[LANE_ROWS];
+    precise float below[LANE_ROWS];
     precise float inverse[LANE_ROWS];
     precise float offset[LANE_ROWS];
     EACH_ROW(r) {
         uint row = first_row + min(ROW_OF_LANE(r), max(n, 1u) - 1u);
-        m[r] = stats[2u * row];
+        below[r] = below_of(stats[2u * row]);
         inverse[r] = stats[2u * row + 1u];
         offset[r] = delta[row];
     }
@@ -45,7 +45,7 @@ void main() {
             [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                 precise float t;
                 precise float s = score(four[i], t);
-                precise float p = hlx_mul(exp_below(hlx_sub(s, m[r])), inverse[r]);
+                precise float p = hlx_mul(weight_of(s, below[r]), inverse[r]);
                 four[i] = CAPPED ? hlx_mul(p, hlx_fma(-t, t, 1.0)) : p;
             }
             weights[r * QUADS + q] = four;
@@ -54,18 +54,16 @@ void main() {
         MULTIPLY_ROWS(held_do, 1u)
         subgroupBarrier();
         EACH_ROW(r) {
-            uint low = max(range[r].y, key0) - key0;
-            uint high = max(min(range[r].z, key0 + COLS), key0) - key0;
+            uint columns = seen_columns(range[r], key0);
             EACH_QUAD(q) {
                 vec4 incoming = score_quad(ROW_OF_LANE(r), QUAD(q));
                 vec4 four = weights[r * QUADS + q];
                 bvec4 kept = bvec4(true);
                 if (DROPPED) kept = kept_keys(key, own_head, range[r].w, key0 + 4u * QUAD(q) - range[r].x);
                 [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                    uint j = 4u * QUAD(q) + i;
                     precise float dp = incoming[i];
                     if (DROPPED) dp = kept[i] ? hlx_mul(dp, push.factor) : 0.0;
-                    four[i] = j >= low && j < high ? hlx_mul(four[i], hlx_sub(dp, offset[r])) : 0.0;
+                    four[i] = SEES(columns, q, i) ? hlx_mul(four[i], hlx_sub(dp, offset[r])) : 0.0;
                 }
                 weights[r * QUADS + q] = four;
             }

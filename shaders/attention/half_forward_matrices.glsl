@@ -33,33 +33,31 @@ void main() {
         subgroupBarrier();
         vec4 weights[LANE_ROWS * QUADS];
         EACH_ROW(r) {
-            uint low = max(range[r].y, key0) - key0;
-            uint high = max(min(range[r].z, key0 + COLS), key0) - key0;
+            uint columns = seen_columns(range[r], key0);
+            bool sees_any = range[r].y < key0 + COLS && range[r].z > key0;
             precise float top = uintBitsToFloat(0xff800000u);
             EACH_QUAD(q) {
                 vec4 four = score_quad(ROW_OF_LANE(r), QUAD(q));
                 [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                     precise float t;
                     precise float s = score(four[i], t);
-                    uint j = 4u * QUAD(q) + i;
-                    four[i] = j >= low && j < high ? s : uintBitsToFloat(0xff800000u);
-                    top = hlx_max(top, four[i]);
+                    four[i] = SEES(columns, q, i) ? s : uintBitsToFloat(0xff800000u);
+                    // (A NaN is in the weights.)
+                    top = four[i] > top ? four[i] : top;
                 }
                 weights[r * QUADS + q] = four;
             }
-            JOIN_SHARES(top, hlx_max(top, other))
-            precise float now = hlx_max(m[r], top);
-            // (Of a row that has seen nothing the maximum is no number.)
-            precise float correction = low < high ? exp_below(hlx_sub(m[r], now)) : 1.0;
+            JOIN_SHARES(top, other > top ? other : top)
+            precise float now = sees_any ? (top > m[r] ? top : m[r]) : m[r];
+            precise float below = below_of(now);
+            precise float correction = sees_any ? weight_of(m[r], below) : 1.0;
             precise float sum = 0.0;
             EACH_QUAD(q) {
                 vec4 four = weights[r * QUADS + q];
                 bvec4 kept = bvec4(true);
                 if (DROPPED) kept = kept_keys(key, own_head, range[r].w, key0 + 4u * QUAD(q) - range[r].x);
                 [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                    uint j = 4u * QUAD(q) + i;
-                    precise float p = exp_below(hlx_sub(four[i], now));
-                    if (j < low || j >= high) p = 0.0;
+                    precise float p = SEES(columns, q, i) ? weight_of(four[i], below) : 0.0;
                     sum = hlx_add(sum, p);
                     four[i] = !DROPPED ? p : kept[i] ? hlx_mul(p, push.factor) : 0.0;
                 }

@@ -62,17 +62,37 @@ vec4 score_quad(uint row, uint quad) {
     return uintBitsToFloat(regions[gl_SubgroupID * REGION + row * SCORE_UNITS + quad]);
 }
 
-uint half_of(float x) {
+// Two weights as halves, rounded to nearest, ties to even: of f32 without its lower 16 bits for bf16. NaN stays.
+float upper_half(float x) {
+    precise float scaled = hlx_mul(x, 65537.0);
+    return hlx_sub(scaled, hlx_sub(scaled, x));
+}
+uint halves_of(float x, float y) {
 #ifdef BF16
-    return hlx_bf16_of_float(floatBitsToUint(x));
+    return floatBitsToUint(upper_half(x)) >> 16 | (floatBitsToUint(upper_half(y)) & 0xffff0000u);
 #else
-    return hlx_f16_of_float(floatBitsToUint(x));
+    return packHalf2x16(vec2(x, y));
 #endif
 }
 
+// exp(s - m), with -m times the logarithm of e: the device's own exponential, whose bits are the driver's. NaN stays.
+const float LOG2_E = 1.44269504;
+float weight_of(float s, float below) { return exp2(hlx_fma(s, LOG2_E, below)); }
+float below_of(float m) { return hlx_mul(-LOG2_E, m); }
+
+// Which of a lane's columns of a block, of which there are at most 32, its row sees: a bit each.
+uint seen_columns(uvec4 range, uint column0) {
+    uint first = column0 + 4u * QUAD(0u);
+    uint low = max(range.y, first) - first;
+    uint high = max(min(range.z, first + 4u * QUADS), first) - first;
+    uint below_high = high < 32u ? (1u << high) - 1u : 0xffffffffu;
+    return low < 32u ? below_high & 0xffffffffu << low : 0u;
+}
+#define SEES(columns, q, i) (((columns) >> (4u * (q) + (i)) & 1u) != 0u)
+
 // Four weights of a row into their place as halves.
 void put_weights(uint plane, uint row, uint quad, vec4 w) {
-    uvec2 halves = uvec2(half_of(w.x) | half_of(w.y) << 16, half_of(w.z) | half_of(w.w) << 16);
+    uvec2 halves = uvec2(halves_of(w.x, w.y), halves_of(w.z, w.w));
     uint unit = gl_SubgroupID * REGION + plane * OF_WEIGHTS + row * WEIGHT_UNITS + quad / 2u;
     if (quad % 2u == 0u) regions[unit].xy = halves;
     else regions[unit].zw = halves;

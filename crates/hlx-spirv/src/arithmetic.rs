@@ -79,6 +79,12 @@ impl Module {
         glsl.then_some(number)
     }
 
+    /// Whether the bits of the instruction's result are the device's, as `fast` has them: a sum by matrices, or an exponential.
+    fn is_a_devices(&self, instruction: &Instruction) -> bool {
+        instruction.opcode == MATRIX_MULTIPLY_ADD
+            || self.glsl_instruction(instruction) == Some(EXP2)
+    }
+
     /// The name of a function from its OpFunction.
     fn function_name(&self, function: u32) -> String {
         let name = self.names.get(&function).cloned();
@@ -98,7 +104,7 @@ pub fn check(name: &str, bytes: &[u8]) -> Vec<String> {
         if instruction.opcode == Op::Function as u16 {
             function = module.function_name(instruction.ids.result);
         }
-        let is_of_fast = is_fast(name) && instruction.opcode == MATRIX_MULTIPLY_ADD;
+        let is_of_fast = is_fast(name) && module.is_a_devices(instruction);
         if let Some(reason) = judge(&module, instruction).filter(|_| !is_of_fast) {
             let index = instruction.index;
             found.push(format!(
@@ -113,8 +119,10 @@ pub fn check(name: &str, bytes: &[u8]) -> Vec<String> {
 }
 
 const MATRIX_MULTIPLY_ADD: u16 = Op::CooperativeMatrixMulAddKHR as u16;
+/// The number of GLSL.std.450's Exp2.
+const EXP2: u32 = 29;
 
-/// Whether a module is of the arithmetic `fast`, by its name: its sums by matrices of floats are the device's.
+/// Whether a module is of the arithmetic `fast`, by its name: its sums by matrices of floats and its exponentials are the device's.
 fn is_fast(name: &str) -> bool {
     ["matrices_f16", "matrices_bf16"]
         .iter()
@@ -279,12 +287,15 @@ mod tests {
     }
 
     #[test]
-    fn modules_of_fast_sum_floats_by_matrices_and_no_others_do() {
+    fn modules_of_fast_have_sums_and_exponentials_of_the_device_and_no_others_do() {
         let bytes = module((4459, &[1, 50, 60, 61, 62]));
         for name in ["fast/product_matrices_f16", "probe/half_matrices_bf16"] {
             assert!(check(name, &bytes).is_empty(), "{name}");
         }
         assert_eq!(check("fast/product_matrices", &bytes).len(), 1);
+        let exponential = module((12, &[1, 51, 3, super::EXP2, 60]));
+        assert!(check("attention/half_matrices_f16", &exponential).is_empty());
+        assert_eq!(check("attention/half", &exponential).len(), 1);
         let divides = module((136, &[1, 50, 60, 61]));
         assert_eq!(check("fast/product_matrices_f16", &divides).len(), 1);
     }

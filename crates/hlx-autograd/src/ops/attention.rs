@@ -5,7 +5,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
-use hlx_core::Buffer;
+use hlx_core::{Buffer, Device};
 use hlx_kernels::attention::{Attention, AttentionOperands, AttentionOutput, PreparedAttention};
 use hlx_kernels::{KernelError, Layout, Operand};
 
@@ -108,6 +108,51 @@ impl SavedOperands {
     }
 }
 
+/// What a backward pass reads besides the output.
+enum BackwardOperands {
+    Values(SavedOperands),
+    /// The kernels have what they read of the values: the length of a packed operand, with where each lay in it, and the rest.
+    Places(
+        Option<(usize, Box<[Layout; 3]>)>,
+        SavedLimits,
+        Option<Buffer>,
+    ),
+}
+
+impl BackwardOperands {
+    /// Of operands that are `len` elements where they are packed.
+    fn new(saved: SavedOperands, reads_values: bool, len: usize) -> Self {
+        if reads_values {
+            return Self::Values(saved);
+        }
+        let packed = match saved.heads {
+            Heads::Apart(_) => None,
+            Heads::Packed(_, layouts) => Some((len, layouts)),
+        };
+        Self::Places(packed, saved.limits, saved.counter)
+    }
+
+    /// The gradients of the operands.
+    fn gradients(
+        &self,
+        device: &Device,
+        prepared: &PreparedAttention,
+        output: &AttentionOutput<'_>,
+    ) -> Result<Vec<Buffer>> {
+        match self {
+            Self::Values(saved) => {
+                saved.with(|operands| prepared.backward(device, operands, output))
+            }
+            Self::Places(packed, limits, counter) => limits.with(|limits| {
+                let packed = packed.as_ref();
+                let packed = packed.map(|(len, layouts)| (*len, layouts.each_ref()));
+                let limits = (limits, counter.as_ref());
+                Ok(prepared.backward_of_places(device, packed, limits, output)?)
+            }),
+        }
+    }
+}
+
 /// Attention of the shape `shape`, whose gradients are those of `inputs`.
 fn attended(
     heads: Heads,
@@ -131,13 +176,14 @@ fn attended(
         true => Saved::activation(&device, &o, name)?,
         false => Saved::held(o.clone(), name()),
     };
+    let reads_values = prepared.reads_operands(&device);
+    let operands = BackwardOperands::new(saved, reads_values, inputs[0].n_elements());
     let places: Vec<Input> = inputs.iter().map(|x| x.input()).collect();
     Tensor::from_operation(OP, inputs, o, shape, move |pass, d_o| {
         let (o, d_o) = (&output.values()?, &d_o.buffer()?);
         let stats = &stats;
-        let gradients = saved.with(|operands| {
-            prepared.backward(&device, operands, &AttentionOutput { o, stats, d_o })
-        })?;
+        let gradients =
+            operands.gradients(&device, &prepared, &AttentionOutput { o, stats, d_o })?;
         for (place, gradient) in places.iter().zip(gradients) {
             pass.add(place, Gradient::owned(gradient))?;
         }

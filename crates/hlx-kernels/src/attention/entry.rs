@@ -9,7 +9,7 @@ use super::packed::Packed;
 use super::pass::{RangedPass, Saved};
 use super::plan::Schedule;
 use super::quantised::{QuantisedOperands, joint_gradients};
-use super::ranges::key_ranges;
+use super::ranges::{Limits, key_ranges};
 use super::sizes::Attention;
 use crate::elementwise::assign_strided;
 use crate::{KernelError, Layout, Operand, Result};
@@ -150,44 +150,63 @@ impl PreparedAttention {
         operands: &AttentionOperands<'_>,
         output: &AttentionOutput<'_>,
     ) -> Result<Vec<Buffer>> {
-        let of = &self.attention;
-        let delta = &device.alloc_shape(&[of.batch, of.heads, of.queries])?;
-        let run = |buffers: [&Buffer; 3], layouts: [&Layout; 3]| {
-            let heads = [0, 1, 2].map(|i| Operand::new(buffers[i], layouts[i]));
-            let gradients = AttentionGradients { delta, heads };
-            self.backward_to(device, operands, output, &gradients)
-        };
         let layouts = operands.heads.map(|x| x.layout);
-        let packed = operands.packed.map(|packed| device.alloc(packed.len()));
-        let packed = packed.transpose()?;
-        match (self.writes_one_buffer(device), packed) {
-            (true, Some(joint)) => {
-                run([&joint; 3], layouts)?;
-                Ok(vec![joint])
-            }
-            (true, None) => {
-                let (len, layouts) = joint_gradients(of)?;
-                let joint = device.alloc(len)?;
-                run([&joint; 3], layouts.each_ref())?;
-                let parts = layouts.iter();
-                let parts = parts.map(|part| joint.slice(part.offset(), part.n_elements()));
-                Ok(parts.collect::<Result<_, _>>()?)
-            }
-            (false, joint) => {
-                let alloc = |layout: &&Layout| device.alloc(layout.n_elements());
-                let buffers: Vec<_> = layouts.iter().map(alloc).collect::<Result<_, _>>()?;
-                let [of_queries, of_keys] = &of.layouts()?;
-                let contiguous = [of_queries, of_keys, of_keys];
-                run([&buffers[0], &buffers[1], &buffers[2]], contiguous)?;
-                let Some(joint) = joint else {
-                    return Ok(buffers);
-                };
-                for ((buffer, from), to) in buffers.iter().zip(contiguous).zip(layouts) {
-                    assign_strided(device, Operand::new(buffer, from), Operand::new(&joint, to))?;
-                }
-                Ok(vec![joint])
-            }
+        if self.writes_one_buffer(device) {
+            let packed = operands.packed.map(|packed| (packed.len(), layouts));
+            let joint = JointGradients::new(device, &self.attention, packed)?;
+            self.backward_to(device, operands, output, &joint.gradients())?;
+            return joint.parts();
         }
+        let of = &self.attention;
+        let alloc = |layout: &&Layout| device.alloc(layout.n_elements());
+        let buffers: Vec<_> = layouts.iter().map(alloc).collect::<Result<_, _>>()?;
+        let [of_queries, of_keys] = &of.layouts()?;
+        let contiguous = [of_queries, of_keys, of_keys];
+        let gradients = AttentionGradients {
+            delta: &device.alloc_shape(&[of.batch, of.heads, of.queries])?,
+            heads: [0, 1, 2].map(|i| Operand::new(&buffers[i], contiguous[i])),
+        };
+        self.backward_to(device, operands, output, &gradients)?;
+        let Some(packed) = operands.packed else {
+            return Ok(buffers);
+        };
+        let joint = device.alloc(packed.len())?;
+        for ((buffer, from), to) in buffers.iter().zip(contiguous).zip(layouts) {
+            assign_strided(device, Operand::new(buffer, from), Operand::new(&joint, to))?;
+        }
+        Ok(vec![joint])
+    }
+
+    /// Whether a backward pass reads the operands' values again; if not, [`PreparedAttention::backward_of_places`] computes it.
+    pub fn reads_operands(&self, device: &Device) -> bool {
+        matches!(self.kernels, Kernels::Packed) || !self.writes_one_buffer(device)
+    }
+
+    /// As [`PreparedAttention::backward`], without the operands' values: `packed` is the packed operand's length with the places of q, k and v in
+    /// it, and the limits come with the counter.
+    ///
+    /// # Errors
+    /// As [`PreparedAttention::backward`], and for kernels that read the values.
+    pub fn backward_of_places(
+        &self,
+        device: &Device,
+        packed: Option<(usize, [&Layout; 3])>,
+        (limits, counter): (Limits<'_>, Option<&Buffer>),
+        output: &AttentionOutput<'_>,
+    ) -> Result<Vec<Buffer>> {
+        const NAME: &str = "attention_backward";
+        check_that!(NAME, !self.reads_operands(device) => "the kernels read the operands' values")?;
+        // The gradients lie where the operands did, in memory of their own.
+        let joint = JointGradients::new(device, &self.attention, packed)?;
+        let gradients = joint.gradients();
+        let operands = AttentionOperands {
+            heads: gradients.heads,
+            packed: packed.map(|_| &joint.buffer),
+            limits,
+            counter,
+        };
+        self.backward_to(device, &operands, output, &gradients)?;
+        joint.parts()
     }
 
     /// As [`PreparedAttention::backward`]; overwrites the gradients and delta.
@@ -246,5 +265,47 @@ impl PreparedAttention {
             counter: operands.counter,
             attention: self.attention,
         })
+    }
+}
+
+/// The memory of gradients in one buffer.
+struct JointGradients {
+    buffer: Buffer,
+    layouts: [Layout; 3],
+    is_packed: bool,
+    delta: Buffer,
+}
+
+impl JointGradients {
+    /// At the places in a packed operand of a length, or one behind the other.
+    fn new(device: &Device, of: &Attention, packed: Option<(usize, [&Layout; 3])>) -> Result<Self> {
+        let (len, layouts) = match packed {
+            Some((len, layouts)) => (len, layouts.map(Layout::clone)),
+            None => joint_gradients(of)?,
+        };
+        Ok(Self {
+            buffer: device.alloc(len)?,
+            layouts,
+            is_packed: packed.is_some(),
+            delta: device.alloc_shape(&[of.batch, of.heads, of.queries])?,
+        })
+    }
+
+    fn gradients(&self) -> AttentionGradients<'_> {
+        let heads = self.layouts.each_ref();
+        AttentionGradients {
+            delta: &self.delta,
+            heads: heads.map(|layout| Operand::new(&self.buffer, layout)),
+        }
+    }
+
+    /// The packed gradient, or those of q, k and v.
+    fn parts(self) -> Result<Vec<Buffer>> {
+        if self.is_packed {
+            return Ok(vec![self.buffer]);
+        }
+        let parts = self.layouts.iter();
+        let parts = parts.map(|part| self.buffer.slice(part.offset(), part.n_elements()));
+        Ok(parts.collect::<Result<_, _>>()?)
     }
 }

@@ -48,7 +48,9 @@ fn both(device: &Device, case: &Case) -> Result<[Vec<f32>; 4], KernelError> {
 /// The part of what is expected that the errors are, by their squares; of numbers that cancel each other, of their terms.
 fn relative_error(got: &[f32], want: &[f64]) -> f64 {
     let error = got.iter().zip(want);
-    let error: f64 = error.map(|(&got, want)| (f64::from(got) - want).powi(2)).sum();
+    let error: f64 = error
+        .map(|(&got, want)| (f64::from(got) - want).powi(2))
+        .sum();
     let size: f64 = want.iter().map(|want| want * want).sum();
     (error / size.max(0.1 * want.len() as f64)).sqrt()
 }
@@ -89,7 +91,11 @@ fn it_agrees_with_f64_in_16_bits() {
             let all = cases().into_iter().chain(wide_cases());
             for (name, case) in all.filter(|(_, case)| case.attention.head_width <= 128) {
                 let got = both(&device, &case).expect("both passes");
-                for ((what, got), want) in ["o", "dq", "dk", "dv"].iter().zip(&got).zip(case.reference()) {
+                for ((what, got), want) in ["o", "dq", "dk", "dv"]
+                    .iter()
+                    .zip(&got)
+                    .zip(case.reference())
+                {
                     let error = relative_error(got, &want);
                     assert!(
                         error <= limit,
