@@ -467,7 +467,11 @@ impl<'a> Incoming<'a> {
     ) -> Result<GradientColumns<'w>> {
         let of = Matrices::shards(shards, columns);
         let values = window.unwrap_or(self.values);
-        if let (None, Some(halves)) = (window, self.halves(device, of)?) {
+        let halves = match window {
+            Some(_) => None,
+            None => self.halves(device, of)?,
+        };
+        if let Some(halves) = halves {
             return Ok(GradientColumns {
                 operand: Operand::Halves(halves, of),
                 values,

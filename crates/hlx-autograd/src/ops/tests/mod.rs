@@ -1,3 +1,4 @@
 //! Tests of several operations together.
 
+mod halves;
 mod quantised;
