@@ -253,7 +253,7 @@ fn backward(
     let (len, layouts) = joint_gradients(a)?;
     let joint = match schedule {
         Schedule::Packed => run.output(3 * o.len())?,
-        Schedule::Quantised => run.output(len)?,
+        Schedule::Quantised | Schedule::Halves => run.output(len)?,
         Schedule::Few | Schedule::Rows => {
             let contiguous = |layout: &Layout| Layout::contiguous(layout.shape());
             let layouts = layouts.iter().map(contiguous);
