@@ -27,20 +27,25 @@ uint half_of(uint bits) { return TYPE == HLX_F16 ? hlx_f16_of_float(bits) : hlx_
 void main() {
     uint unit = hlx_group() * 256u + gl_LocalInvocationID.x;
     if (unit >= push.units) return;
-    uint line = WHOLE ? 0u : unit / push.per_line;
-    uint column = WHOLE ? 0u : unit % push.per_line * 8u;
+#if defined(OF_LAYER_NORM) || defined(OF_RMS_NORM)
+    const bool HAS_PLACE = true;
+#else
+    const bool HAS_PLACE = !WHOLE;
+#endif
+    uint line = HAS_PLACE ? unit / push.per_line : 0u;
+    uint column = HAS_PLACE ? unit % push.per_line * 8u : 0u;
     uint first = WHOLE ? unit * 8u : line * push.columns + column;
     vec4 of[2];
     [[unroll]] for (uint i = 0u; i < 2u; ++i) {
         uint at = first + 4u * i;
         of[i] = vec4(0.0);
         if (WHOLE || VECTORS) {
-            if (WHOLE || column + 4u * i < push.columns) of[i] = x_vectors[at / 4u];
+            if (!HAS_PLACE || column + 4u * i < push.columns) of[i] = x_vectors[at / 4u];
         } else {
             [[unroll]] for (uint l = 0u; l < 4u; ++l)
                 if (column + 4u * i + l < push.columns) of[i][l] = x[at + l];
         }
-        of[i] = of_source4(of[i], line, column + 4u * i, WHOLE ? 8u : push.columns, at);
+        of[i] = of_source4(of[i], line, column + 4u * i, HAS_PLACE ? push.columns : 8u, at);
     }
     uvec4 packed;
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {

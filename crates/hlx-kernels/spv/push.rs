@@ -142,7 +142,9 @@ mod fast {
         batch: u32, m: u32, n: u32, k: u32, groups: u32, a_line: u32, b_line: u32, a_matrix: u32,
         b_matrix: u32
     }
-    round, round_of_activation, round_of_gated { units: u32, per_line: u32, columns: u32 }
+    round, round_of_activation, round_of_gated, round_of_layer_norm, round_of_rms_norm {
+        units: u32, per_line: u32, columns: u32
+    }
 }
 mod fill {
     band, linspace, ramp, random { count: u32, first: u32, parameters: [u32; 6] }

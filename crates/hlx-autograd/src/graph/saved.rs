@@ -174,6 +174,11 @@ impl Rounded {
     }
 }
 
+/// f32 values rounded to bf16, as they are saved: in the memory that remembers them, or in a new one.
+pub(crate) fn rounded_bits(device: &Device, values: &Buffer) -> Result<Buffer> {
+    Ok(Rounded::new(device, values)?.bits)
+}
+
 fn converted(device: &Device, values: &Buffer, dtype: DType) -> Result<Buffer> {
     let out = device.alloc_typed(dtype, values.len())?;
     let layout = Layout::contiguous(&[values.len()])?;

@@ -112,8 +112,10 @@ impl<'a> Affine<'a> {
         }
         // The shards of a large weight's gradient are windows of the values.
         let in_turn = self.n * self.k >= KernelTuning::of(x.device()).shards_in_turn_from;
+        let is_free = x.recipe().is_some_and(|again| again.origin.is_some());
         Ok(Some(match rows {
-            Operand::Halves(halves, _) if !in_turn && x.n_elements() > 0 => {
+            // (What a norm or an activation is computed from is saved for its own derivative.)
+            Operand::Halves(halves, _) if !in_turn && !is_free && x.n_elements() > 0 => {
                 SavedInput::Halves(halves.clone())
             }
             _ => SavedInput::Values(x.save()?),

@@ -8,7 +8,7 @@ use hlx_kernels::norm::{
     norm_backward_params, norm_forward,
 };
 use hlx_kernels::product::quantised::prepare_norm;
-use hlx_kernels::product::{remember_norm, takes_norm};
+use hlx_kernels::product::{remember_norm, takes_norm, takes_norm_again};
 
 use super::normal;
 use crate::graph::saved::{Again, Origin, Saved};
@@ -141,11 +141,14 @@ fn normed(
         remember_norm(device, &y, digits);
     }
     let saved_x = x.save_activation(&operands.x)?;
-    let stats = match saved_x.is_rounded() {
+    // (In `fast` the statistics are those of x itself: no device computes what another has computed.)
+    let is_of_rounded = saved_x.is_rounded() && device.arithmetic().half().is_none();
+    let stats = match is_of_rounded {
         true => operands.statistics_of(device, &norm, &saved_x)?,
         false => stats,
     };
-    let takes_origin = is_operand || saved_x.is_rounded();
+    let is_source = is_operand || takes_norm_again(device);
+    let takes_origin = is_source || saved_x.is_rounded();
     let saved = Operands {
         x: saved_x,
         gain: gain.save_values(&operands.gain),
@@ -154,7 +157,7 @@ fn normed(
             .map(|(bias, b)| bias.save_values(&b)),
     };
     // The result of a layer norm is computed again where that saves much memory; that of an RMS norm as an operand alone.
-    let origin = is_operand.then(|| saved.clone().origin(stats.clone()));
+    let origin = is_source.then(|| saved.clone().origin(stats.clone()));
     let again = (norm.centred || takes_origin).then(|| saved.clone().again(device, norm, origin));
     let rule = Rule {
         norm,

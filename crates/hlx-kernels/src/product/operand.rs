@@ -211,6 +211,11 @@ pub fn takes_norm(device: &Device, sizes: [usize; 2]) -> bool {
     takes_sources(device) && makes_operands(device, sizes)
 }
 
+/// Whether operands are made of what a norm was computed from, once more, in the place of its result.
+pub fn takes_norm_again(device: &Device) -> bool {
+    takes_sources(device) && device.arithmetic().half().is_some()
+}
+
 /// Whether the kernel of a norm writes rows of digits.
 fn makes_operands(device: &Device, [rows, columns]: [usize; 2]) -> bool {
     let fits = rows > 0 && (1..=super::quantised::PIECE).contains(&columns);

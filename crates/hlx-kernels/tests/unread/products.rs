@@ -334,10 +334,20 @@ fn rounded(run: &mut Run<'_>) -> Result<(), KernelError> {
             run.input(&normal(2, 5 * 24))?,
         );
         let (kind, x, up) = (Activation::ReLU, &x, &up);
+        let (stats, rms) = (&run.input(&normal(3, 10))?, &run.input(&normal(4, 5))?);
+        let (weight, bias) = (&run.input(&normal(5, 24))?, &run.input(&normal(6, 24))?);
+        let norm = |stats, bias| Source::Norm {
+            x,
+            stats,
+            weight,
+            bias,
+        };
         for source in [
             Source::Stored(x),
             Source::Activation { kind, x },
             Source::Gated { kind, x, up },
+            norm(stats, Some(bias)),
+            norm(rms, None),
         ] {
             let rounded = Halves::new(run.device, half, source, [5, 24])?;
             run.collect(rounded.values())?;

@@ -1,11 +1,11 @@
 //! What of a tensor is saved for the backward pass, and what its values are computed from again.
 
-use hlx_core::Buffer;
+use hlx_core::{Buffer, DType, Device, Half};
 use hlx_kernels::product::{Matrices, Operand, Role, takes_sources};
 
 use super::Tensor;
 use crate::Result;
-use crate::graph::saved::{Again, Saved};
+use crate::graph::saved::{Again, Saved, rounded_bits, rounds};
 use crate::graph::tape::gradients_enabled;
 
 impl Tensor {
@@ -44,7 +44,10 @@ impl Tensor {
                 Some(origin) => {
                     origin.with_source(|source| Ok(Operand::new(device, role, source, of)?))
                 }
-                None => Ok(Operand::new(device, role, &values()?, of)?),
+                None => {
+                    let values = shared_halves(device, role, values()?)?;
+                    Ok(Operand::new(device, role, &values, of)?)
+                }
             }
         })
     }
@@ -67,5 +70,16 @@ impl Tensor {
     /// Saves the values themselves, which [`Tensor::buffer`] has returned, for a backward pass.
     pub(crate) fn save_values(&self, values: &Buffer) -> Saved {
         Saved::held(values.clone(), self.described())
+    }
+}
+
+/// Values for a product, in bf16 where both products read that and activations are saved so: what is rounded for one serves the
+/// other.
+fn shared_halves(device: &Device, role: Role, values: Buffer) -> Result<Buffer> {
+    let reads_halves = device.arithmetic().half() == Some(Half::Bf16) && role == Role::Signal;
+    let is_saved = gradients_enabled() && rounds(device);
+    match reads_halves && is_saved && values.dtype() == DType::F32 && !values.is_empty() {
+        true => rounded_bits(device, &values),
+        false => Ok(values),
     }
 }

@@ -23,13 +23,16 @@ pub(crate) use launch::HalfProduct;
 
 shader!(fast::{
     round as round_shader, round_of_activation as of_activation, round_of_gated as of_gated,
+    round_of_layer_norm as of_layer_norm, round_of_rms_norm as of_rms_norm,
 });
 
 /// The shaders that round, by [`Source::index`].
-static SHADERS: [&Shader; 3] = [
+static SHADERS: [&Shader; 5] = [
     &round_shader::SHADER,
     &of_activation::SHADER,
     &of_gated::SHADER,
+    &of_layer_norm::SHADER,
+    &of_rms_norm::SHADER,
 ];
 
 const NAME: &str = "round_operand";
@@ -135,13 +138,10 @@ fn round(
 ) -> Result<()> {
     check_indexable(NAME, "x", lines * line)?;
     source.check(NAME, lines * columns, [lines, columns])?;
-    let Some(shader) = SHADERS.get(source.index()) else {
-        return check_that!(NAME, false => "the result of a norm is rounded where it is stored");
-    };
     let dtype: DType = half.dtype();
     let (vectors, whole) = (columns.is_multiple_of(4), line == columns);
     let (units, per_line) = (lines * line / UNIT, line / UNIT);
-    Kernel::new(NAME, shader)
+    Kernel::new(NAME, SHADERS[source.index()])
         .constants(constants!(0: dtype.id(), vectors, whole))
         .constants(source.kind().as_slice())
         .reads([source.first()])
