@@ -17,7 +17,13 @@ FENCE = re.compile(r"^```python(\S*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 #: docs/contracts.md runs in a folder of its own: test_contracts.py.
 PAGES = sorted(
     str(path.relative_to(ROOT))
-    for path in [ROOT / "README.md", ROOT / "python/README.md", *(ROOT / "docs").rglob("*.md")]
+    for path in [
+        *ROOT.glob("*.md"),
+        *(ROOT / "python").glob("*.md"),
+        *(ROOT / "examples/python").glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "zoo").rglob("*.md"),
+    ]
     if FENCE.search(path.read_text(encoding="utf-8")) and path.name != "contracts.md"
 )
 

@@ -84,13 +84,11 @@ fn is_loaded(name: &str, rust: &str, listed: &HashSet<String>) -> bool {
 
 /// Links in the pages to files that do not exist.
 fn check_pages(root: &Path) -> Result<Vec<String>, String> {
-    let mut pages = files::under(&root.join("docs"), &["md"])?;
-    pages.extend(["README.md", "CONTRIBUTING.md", "python/README.md"].map(|name| root.join(name)));
     let mut wrong = Vec::new();
-    for page in pages {
+    for pages::Page { name, .. } in pages::pages(root)? {
+        let page = root.join(&name);
         for target in links(&files::text(&page)?) {
             if !page.with_file_name(&target).exists() {
-                let name = files::relative(root, &page);
                 wrong.push(format!("{name}: links to {target}, which does not exist"));
             }
         }

@@ -193,6 +193,14 @@ fn print_method(audit: &Audit) -> Result<()> {
     )
 }
 
+/// A number and its noun.
+fn counted(n: u64, one: &str, many: &str) -> String {
+    match n {
+        1 => format!("1 {one}"),
+        _ => format!("{n} {many}"),
+    }
+}
+
 /// Steps from and to, as a reader counts them.
 fn spans(checked: &[[u64; 2]]) -> String {
     let spans = checked
@@ -208,21 +216,25 @@ fn print_work(audit: &Audit) -> Result<()> {
         false => "",
     };
     say!(
-        "equal      {} steps in {} records, {} checkpoints{initial}",
-        work.steps.0,
-        work.records.0,
-        work.checkpoints.0
+        "equal      {} in {}, {}{initial}",
+        counted(work.steps.0, "step", "steps"),
+        counted(work.records.0, "record", "records"),
+        counted(work.checkpoints.0, "checkpoint", "checkpoints")
     )?;
     say!(
-        "states     {} checkpoints are those of their records",
-        work.stored_states.0
+        "states     {}",
+        counted(
+            work.stored_states.0,
+            "checkpoint is that of its record",
+            "checkpoints are those of their records"
+        )
     )?;
     for chance in &audit.chances {
         say!(
-            "chance     {:.4} that {} wrong steps, in {} stretches, would have passed",
+            "chance     {:.4} that {}, in {}, would have passed",
             chance.passes,
-            chance.wrong_steps.0,
-            chance.wrong_stretches.0
+            counted(chance.wrong_steps.0, "wrong step", "wrong steps"),
+            counted(chance.wrong_stretches.0, "stretch", "stretches"),
         )?;
     }
     Ok(())

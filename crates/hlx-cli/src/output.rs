@@ -8,6 +8,17 @@ use hlx_store::Store;
 
 /// Where a file is written that is none of the verb's inputs.
 pub fn output(path: &Path, inputs: &[PathBuf]) -> Result<Output> {
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
+        ensure!(
+            folder.exists(),
+            "{}: its folder, {}, is not there",
+            path.display(),
+            folder.display()
+        );
+    }
     let output = Output::at(path).and_then(|output| output.apart_from(inputs));
     output.with_context(|| path.display().to_string())
 }

@@ -12,7 +12,7 @@ use std::{env, fs};
 use pages::{Block, Page, Use};
 
 /// What the blocks of a page expect in their folder: links to what a clone has.
-const CLONE: [&str; 5] = ["configs", "crates", "data", "docs", "examples"];
+const CLONE: [&str; 6] = ["configs", "crates", "data", "docs", "examples", "zoo"];
 
 #[test]
 fn the_commands_of_the_pages_run() {

@@ -44,7 +44,8 @@ impl ImageSet {
         };
         let (mut pixels, mut labels) = (Vec::new(), Vec::new());
         for path in names.iter().map(|name| folder.join(name)) {
-            if path.exists() {
+            // A link to nowhere is there, too, and is not left out silently.
+            if path.symlink_metadata().is_ok() {
                 read_file(&path, &mut pixels, &mut labels)?;
             }
         }
@@ -54,7 +55,7 @@ impl ImageSet {
                 1 => format!("holds no {last}"),
                 _ => format!("holds none of {} to {last}", names[0]),
             };
-            return Err(DataError::file(folder, reason));
+            return Err(DataError::folder(folder, reason));
         }
         Self::new([3, SIDE, SIDE], CLASSES, pixels, labels)
             .map_err(|error| DataError::file(folder, error))
@@ -173,7 +174,17 @@ mod tests {
         }
         let expected = "DIR: holds none of data_batch_1.bin to data_batch_5.bin";
         assert_eq!(error("train"), expected);
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("nowhere", folder.join(TRAINING[1]))?;
+            let found = error("train");
+            assert!(found.starts_with("DIR/data_batch_2.bin: "), "{found}");
+        }
         fs::remove_dir_all(&folder)?;
+        assert_eq!(error("train"), "DIR: is not there");
+        fs::write(&folder, [0])?;
+        assert_eq!(error("train"), "DIR: is no folder");
+        fs::remove_file(&folder)?;
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! What can go wrong with data: files, arguments, single samples.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use hlx_autograd::AutogradError;
@@ -70,6 +71,16 @@ impl DataError {
         Self::File {
             path: path.display().to_string(),
             reason: reason.to_string(),
+        }
+    }
+
+    /// Of a folder in which files were not found, or of a path that is no folder.
+    pub(crate) fn folder(path: &Path, holds: impl ToString) -> Self {
+        match path.metadata() {
+            Ok(found) if found.is_dir() => Self::file(path, holds),
+            Ok(_) => Self::file(path, "is no folder"),
+            Err(error) if error.kind() == ErrorKind::NotFound => Self::file(path, "is not there"),
+            Err(error) => Self::file(path, error),
         }
     }
 }

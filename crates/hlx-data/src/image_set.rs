@@ -202,7 +202,7 @@ fn idx_file(folder: &Path, name: &str) -> Result<PathBuf> {
     let mut paths = names.map(|name| folder.join(name)).into_iter();
     paths.find(|path| path.is_file()).ok_or_else(|| {
         let reason = format!("holds neither {name} nor {name}.gz");
-        DataError::file(folder, reason)
+        DataError::folder(folder, reason)
     })
 }
 

@@ -95,18 +95,17 @@ impl SigningKey {
         let wrong = |reason: &str| ReceiptError::key_file(path, reason);
         let file = files::open(path).map_err(|error| wrong(&error.to_string()))?;
         let found = file.metadata().map_err(|error| wrong(&error.to_string()))?;
+        let text = text_of(file).map_err(|reason| wrong(&reason))?;
+        if VerifyingKey::from_public_key_pem(&text).is_ok() {
+            return Err(wrong("holds a public key, expected a private one"));
+        }
         if is_open(&found) {
             let reason = "other users can read this private key; `chmod 600` closes it";
             return Err(wrong(reason));
         }
-        let text = text_of(file).map_err(|reason| wrong(&reason))?;
-        match ed25519_dalek::SigningKey::from_pkcs8_pem(&text) {
-            Ok(key) => Ok(Self(key)),
-            Err(_) if VerifyingKey::from_public_key_pem(&text).is_ok() => {
-                Err(wrong("holds a public key, expected a private one"))
-            }
-            Err(_) => Err(wrong("holds no private Ed25519 key (PKCS#8 in PEM)")),
-        }
+        let key = ed25519_dalek::SigningKey::from_pkcs8_pem(&text);
+        key.map(Self)
+            .map_err(|_| wrong("holds no private Ed25519 key (PKCS#8 in PEM)"))
     }
 }
 

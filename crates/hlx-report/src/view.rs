@@ -20,8 +20,8 @@ use crate::thin::{Point, thin};
 
 /// Messages that are held.
 const MOST_MESSAGES: usize = 100;
-/// The columns of the figures beside the curves.
-const FIGURES_WIDTH: u16 = 30;
+/// The columns of the figures beside the curves: `memory   1023.9 MiB of 139.0 GiB`, and a border.
+const FIGURES_WIDTH: u16 = 33;
 const TRAINING: Color = Color::Cyan;
 const EVALUATION: Color = Color::Yellow;
 

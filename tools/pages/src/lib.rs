@@ -71,15 +71,25 @@ pub struct Page {
     pub blocks: Vec<Block>,
 }
 
-/// The pages of the repository, by name: README, CONTRIBUTING and all in `docs`. An error names the page and the line.
+/// The pages that are not in one of [`FOLDERS`].
+const FILES: [&str; 5] = [
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "examples/python/README.md",
+    "python/README.md",
+];
+
+/// The folders of which all Markdown files are pages.
+const FOLDERS: [&str; 2] = ["docs", "zoo"];
+
+/// The pages of the repository, by name. An error names the page and the line.
 pub fn pages(root: &Path) -> Result<Vec<Page>, String> {
-    let mut files = vec![
-        "CONTRIBUTING.md".into(),
-        "README.md".into(),
-        "python/README.md".into(),
-    ];
-    collect(root, Path::new("docs"), &mut files)
-        .map_err(|error| format!("cannot read docs: {error}"))?;
+    let mut files: Vec<PathBuf> = FILES.map(PathBuf::from).into();
+    for folder in FOLDERS {
+        collect(root, Path::new(folder), &mut files)
+            .map_err(|error| format!("cannot read {folder}: {error}"))?;
+    }
     files.sort();
     let read = |file: PathBuf| {
         let parts: Vec<_> = file.iter().map(|part| part.to_string_lossy()).collect();

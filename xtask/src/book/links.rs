@@ -14,7 +14,8 @@ pub struct Link {
     pub heading: Option<String>,
 }
 
-/// Links to headings that do not exist, one line each. Files that do not exist are found by `tidy`.
+/// Links to headings that do not exist, and to Markdown files that are no pages of the book, which mdBook takes for some; one
+/// line each. Files that do not exist are found by `tidy`.
 pub fn check(root: &Path) -> Result<Vec<String>, String> {
     let mut texts = BTreeMap::new();
     for page in chapters(root)? {
@@ -33,14 +34,23 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
             } else {
                 join(folder, &link.target)
             };
-            if let (Some(heading), Some(ids)) = (&link.heading, ids.get(&target))
-                && !ids.contains(heading)
-            {
-                wrong.push(format!("{name}: {target} has no heading for #{heading}"));
+            match (&link.heading, ids.get(&target)) {
+                (Some(heading), Some(ids)) if !ids.contains(heading) => {
+                    wrong.push(format!("{name}: {target} has no heading for #{heading}"));
+                }
+                (_, None) if is_outside(&target) => {
+                    wrong.push(format!("{name}: {target} is no page of the book"));
+                }
+                _ => {}
             }
         }
     }
     Ok(wrong)
+}
+
+/// Whether a target that is no chapter would be a chapter to mdBook. The table of contents is beside every page.
+fn is_outside(target: &str) -> bool {
+    target.ends_with(".md") && target != "docs/SUMMARY.md"
 }
 
 /// The links of a page that stay in the repository; those in code are none.

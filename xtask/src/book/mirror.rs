@@ -1,8 +1,9 @@
 //! What mdbook reads: the pages and all files that they link to, each in its place, so that relative links stay right.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{chapters, links, remove};
 use crate::files;
@@ -22,13 +23,14 @@ pub fn write(root: &Path, to: &Path) -> Result<(), String> {
         wanted.extend(targets.iter().map(|link| links::join(folder, &link.target)));
         wanted.insert(name);
     }
+    let pages: BTreeSet<_> = chapters(root)?.into_iter().collect();
     for name in &wanted {
         let from = root.join(name);
         if name.is_empty() {
             continue;
         }
         if from.is_dir() {
-            list_folder(&from, name, to)?;
+            list_folder(&from, name, to, &pages)?;
         } else if from.is_file() && !name.starts_with("..") {
             copy(&from, &to.join(name))?;
         }
@@ -55,21 +57,29 @@ fn of_root(summary: &str) -> String {
     text
 }
 
-/// A page that lists the files of a folder, and copies of those that are small.
-fn list_folder(from: &Path, name: &str, to: &Path) -> Result<(), String> {
+/// A page that lists the files of a folder, and copies of those that are small. Those that are pages of the book are linked as such.
+fn list_folder(
+    from: &Path,
+    name: &str,
+    to: &Path,
+    pages: &BTreeSet<PathBuf>,
+) -> Result<(), String> {
     let mut rows = String::new();
     let entries = fs::read_dir(from).map_err(|error| format!("cannot read {name}: {error}"))?;
     let mut found: Vec<_> = entries
         .flatten()
-        .filter(|entry| entry.path().is_file() && entry.file_name() != "book.toml")
+        .filter(|entry| entry.path().is_file() && !is_of_the_book(&entry.file_name()))
         .collect();
     found.sort_by_key(fs::DirEntry::file_name);
     for entry in found {
         let file = entry.file_name().to_string_lossy().into_owned();
         if entry.metadata().is_ok_and(|data| data.len() <= LARGEST) {
             copy(&entry.path(), &to.join(name).join(&file))?;
-            let page = file.replace(".md", ".html");
-            rows += &format!("<li><a href=\"{page}\">{file}</a></li>\n");
+            let target = match pages.contains(&entry.path()) {
+                true => file.replace(".md", ".html"),
+                false => file.clone(),
+            };
+            rows += &format!("<li><a href=\"{target}\">{file}</a></li>\n");
         } else {
             rows += &format!("<li>{file}</li>\n");
         }
@@ -81,6 +91,11 @@ fn list_folder(from: &Path, name: &str, to: &Path) -> Result<(), String> {
     fs::create_dir_all(&folder)
         .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     files::write(&folder.join("index.html"), page.as_bytes())
+}
+
+/// Whether a file makes the book and is not in it.
+fn is_of_the_book(name: &OsStr) -> bool {
+    name == "book.toml" || name == "SUMMARY.md"
 }
 
 /// Copies a folder with what is below it.

@@ -1,5 +1,6 @@
 //! `cargo xtask book`: the pages as a book with search, and the documentation of the crates beside it.
 
+mod api;
 mod commands;
 mod links;
 mod mirror;
@@ -13,14 +14,14 @@ use pages::{Page, Use};
 pub use mirror::copy_folder;
 
 use crate::command::{self, step};
-use crate::{Outcome, files};
+use crate::{Outcome, lint};
 
 pub const HELP: &str = "\
 cargo xtask book [--no-api] [--install]
 
-Builds the pages (README, CONTRIBUTING, CHANGELOG, docs) as a book with search into target/book, and rustdoc of
-the crates into target/book/api. It checks the book's table of contents, links, marks and commands first, as
-`cargo xtask lint` does.
+Builds the pages (README, CONTRIBUTING, CHANGELOG, docs, zoo) as a book with search into target/book, and rustdoc of
+the crates into target/book/api, with a page that links to each. It checks the book's table of contents, links, marks
+and commands first, as `cargo xtask lint` does.
 
 It needs mdbook: on the path, or in target/mdbook.
 
@@ -46,9 +47,14 @@ pub fn run(args: &[String]) -> Outcome {
     }
     let program = mdbook(&root, installs)?;
     let book = root.join("target/book");
+    let documented = match has_api {
+        true => api::crates(&root)?,
+        false => Vec::new(),
+    };
     step("the book", || {
         let source = root.join("target/book-source");
         mirror::write(&root, &source)?;
+        api::add_page(&source, &documented)?;
         remove(&book)?;
         let mut build = std::process::Command::new(program);
         build
@@ -61,10 +67,8 @@ pub fn run(args: &[String]) -> Outcome {
     })?;
     if has_api {
         step("rustdoc", || {
-            let doc = &["doc", "--release", "--no-deps"];
-            command::succeed("rustdoc", &mut command::quiet_cargo(doc))?;
-            let api = command::built("").with_file_name("doc");
-            mirror::copy_folder(&api, &book.join("api"))
+            lint::documentation()?;
+            api::copy(&documented, &book.join("api"))
         })?;
     }
     println!("{}", blocks(&pages::pages(&root)?));
@@ -142,11 +146,9 @@ fn mdbook(root: &Path, installs: bool) -> Result<PathBuf, String> {
         return Ok(program);
     }
     let install = ["install", "mdbook", "--version", MDBOOK, "--locked"];
-    let install = [
-        &install[..],
-        &["--no-default-features", "--features", "search"],
-    ]
-    .concat();
+    // Without optimisation it is compiled in half the time, and builds the book in seconds.
+    let features = ["--no-default-features", "--features", "search", "--debug"];
+    let install = [&install[..], &features].concat();
     if !installs {
         let by_hand = install.join(" ");
         return Err(format!(
@@ -155,6 +157,7 @@ fn mdbook(root: &Path, installs: bool) -> Result<PathBuf, String> {
     }
     step("installing mdbook", || {
         let mut install = command::quiet_cargo(&install);
+        install.env("CARGO_PROFILE_DEV_DEBUG", "0");
         install.arg("--root").arg(&folder);
         install.arg("--target-dir").arg(folder.join("build"));
         command::succeed("cargo install mdbook", &mut install)
@@ -172,18 +175,12 @@ fn remove(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// The pages of the book, by their paths in the repository.
+/// The pages of the book, by their paths in the repository: all but the table of contents, and the page that PyPI shows.
 fn chapters(root: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut pages = files::under(&root.join("docs"), &["md"])?;
-    pages.retain(|page| !page.ends_with("docs/SUMMARY.md"));
-    let others = [
-        "README.md",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-        "examples/python/README.md",
-    ];
-    pages.extend(others.map(|name| root.join(name)));
-    Ok(pages)
+    let pages = pages::pages(root)?.into_iter();
+    let pages =
+        pages.filter(|page| !["docs/SUMMARY.md", "python/README.md"].contains(&&*page.name));
+    Ok(pages.map(|page| root.join(page.name)).collect())
 }
 
 #[cfg(test)]

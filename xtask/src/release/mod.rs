@@ -208,11 +208,7 @@ fn twice(root: &Path, folder: &Path, out: &Path, options: &Options) -> Outcome {
     let sums = |out: &Path| files::text(&out.join("SHA256SUMS"));
     let second = sums(&folder.join("target").join(name))?;
     let first = sums(out)?;
-    // The wheels and the image are in the first alone.
-    let has_differed = second
-        .lines()
-        .filter(|line| !first.lines().any(|other| other == *line));
-    let differed: Vec<&str> = has_differed.collect();
+    let differed = differing(&first, &second);
     if differed.is_empty() {
         println!(
             "{} files: the same digests in {}",
@@ -228,11 +224,39 @@ fn twice(root: &Path, folder: &Path, out: &Path, options: &Options) -> Outcome {
     ))
 }
 
+/// The lines that one of two lists of sums lacks. The wheels and the image are in the first alone.
+fn differing<'a>(first: &'a str, second: &'a str) -> Vec<&'a str> {
+    let is_first_alone = |line: &&str| {
+        ["wheels/", "-python-", ".oci."]
+            .iter()
+            .any(|part| line.contains(part))
+    };
+    let changed = second
+        .lines()
+        .filter(|line| !first.lines().any(|other| other == *line));
+    let missing = first
+        .lines()
+        .filter(|line| !is_first_alone(line) && !second.lines().any(|other| other == *line));
+    changed.chain(missing).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Options, parse};
+    use super::{Options, differing, parse};
     use crate::command;
     use crate::setup::Consent;
+
+    #[test]
+    fn sums_that_differ_and_files_that_are_missing_are_found() {
+        let first =
+            "1 a.tar.gz\n2 a.zip\n3 wheels/a.whl\n4 hlx-1-python-x.cdx.json\n5 hlx.oci.tar\n";
+        assert_eq!(differing(first, "2 a.zip\n1 a.tar.gz\n"), [""; 0]);
+        assert_eq!(differing(first, "1 a.tar.gz\n"), ["2 a.zip"]);
+        assert_eq!(
+            differing(first, "9 a.tar.gz\n2 a.zip\n"),
+            ["9 a.tar.gz", "1 a.tar.gz"]
+        );
+    }
 
     #[test]
     fn the_arguments_are_read() {

@@ -15,13 +15,13 @@ pub fn card(zoo: &Zoo, recipe: &Recipe) -> String {
         ..
     } = recipe;
     let mut text = format!("# {name}\n\n{title}. Written by `hlx zoo card --write`.\n\n");
-    let argument = match &recipe.needs {
-        Some(_) => " --data PATH",
-        None => "",
+    let (needs, argument) = match &recipe.needs {
+        Some(_) => ("files", " --data PATH"),
+        None => ("minutes", ""),
     };
     let _ = write!(
         text,
-        "```sh\nhlx zoo train {name}{argument}\nhlx zoo verify {name}\n"
+        "```sh,needs={needs}\nhlx zoo train {name}{argument}\nhlx zoo verify {name}\n"
     );
     if recipe.kind != Kind::Images {
         let _ = writeln!(text, "hlx zoo chat {name}");
@@ -58,14 +58,15 @@ pub fn card(zoo: &Zoo, recipe: &Recipe) -> String {
 fn section(zoo: &Zoo, result: &Published) -> String {
     let kind = match result.held_out {
         true => "held out",
-        false => "in training",
+        false => "of the data it was trained on",
     };
-    let loss = result
-        .loss
-        .map_or_else(String::new, |loss| format!("{loss:.5}, {kind}"));
+    let loss = result.loss.map_or_else(
+        || "not noted".to_owned(),
+        |loss| format!("{loss:.5}, {kind}"),
+    );
     let mut text = format!(
         "**On the data `{}`**\n\n| | |\n|---|---|\n| parameters | {}, {} KB in f32 |\n| steps | {} |\n| loss | {loss} |\n\
-         | digest of the parameters | `{}` |\n| last record of the chain | `{}` |\n| specification | {} |\n",
+         | tree digest of the parameters | `{}` |\n| last record of the chain | `{}` |\n| specification | {} |\n",
         result.data,
         result.n_parameters,
         (4 * result.n_parameters).div_ceil(1000),

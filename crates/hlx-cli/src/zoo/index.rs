@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::files;
+use hlx_report::RunFacts;
 use hlx_train::run::{Chain, RunFolder};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -64,7 +65,7 @@ pub struct Published {
     pub steps: u64,
     /// Values that the run has trained or read.
     pub n_parameters: u64,
-    /// The newest held-out loss, or that of the last epoch where nothing is held out.
+    /// The newest held-out loss; where nothing is held out, that of the last evaluation of the data it was trained on.
     pub loss: Option<f64>,
     /// Whether it is a held-out loss.
     pub held_out: bool,
@@ -231,6 +232,9 @@ impl Trained {
         let checkpoint = folder.newest()?.with_context(place)?;
         let manifest = folder.manifest()?;
         let stretch = manifest.as_ref().and_then(|found| found.stretches.last());
+        let facts = RunFacts::read(run)?;
+        let evaluated = facts.evaluated().last().map(|&(_, loss)| loss);
+        let loss = checkpoint.digests.loss.or(evaluated);
         Ok(Self {
             data: chain.origin()?.data.clone(),
             parameters: last.record.parameters.clone(),
@@ -238,7 +242,7 @@ impl Trained {
             specification: chain.origin()?.specification,
             steps: last.record.step,
             n_parameters: manifest.as_ref().map_or(0, |found| found.n_parameters),
-            loss: checkpoint.digests.loss,
+            loss: loss.or(facts.last_loss()).filter(|loss| loss.is_finite()),
             held_out: folder.config()?.data.eval_fraction > 0.0,
             device: stretch.map_or_else(String::new, |one| one.device.clone()),
         })

@@ -101,9 +101,12 @@ struct Train {
     of: OfRun,
     #[command(flatten)]
     computed: Computed,
+    /// Go on with a run that was interrupted.
+    #[arg(long)]
+    resume: bool,
     /// Add what was found to ZOO/results.json, and write the weights of recipes that have a file of them: for those who
     /// publish recipes.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "resume")]
     publish: bool,
 }
 
@@ -151,13 +154,21 @@ impl OfRun {
         self.run.clone().unwrap_or_else(usual)
     }
 
+    fn holds_run(&self) -> bool {
+        self.path().join("config.toml").exists()
+    }
+
     /// The run's folder, which must be there.
     fn trained(&self, recipe: &Recipe) -> Result<PathBuf> {
         let path = self.path();
         ensure!(
-            path.join("config.toml").exists(),
-            "{}: is not there: `hlx zoo train {}` trains it",
+            self.holds_run(),
+            "{}: {}: `hlx zoo train {}` trains one",
             path.display(),
+            match path.exists() {
+                true => "holds no run",
+                false => "is not there",
+            },
             recipe.name
         );
         Ok(path)
@@ -251,6 +262,12 @@ fn cards(zoo: &Zoo, name: Option<&str>) -> Result<()> {
 impl Train {
     fn run(&self, zoo: &Zoo, dispatch: Dispatch) -> ExitCode {
         let prepared = zoo.recipe(&self.of.name).and_then(|recipe| {
+            ensure!(
+                self.resume || !self.of.holds_run(),
+                "{}: holds a run already: `hlx zoo verify {}` checks it, --resume goes on with it, another --run keeps it",
+                self.of.path().display(),
+                recipe.name
+            );
             let data = self.prepared_data(recipe, dispatch)?;
             Ok((recipe, data))
         });
@@ -264,6 +281,7 @@ impl Train {
             .to_vec();
         line.extend(["--out".to_owned(), shown(&run)]);
         line.extend(self.computed.arguments(data.as_deref()));
+        line.extend(self.resume.then(|| "--resume".to_owned()));
         let began = Instant::now();
         let status = dispatch(&line);
         if status != ExitCode::SUCCESS {
@@ -319,32 +337,47 @@ impl Train {
         let Some(vocabulary) = recipe.vocabulary else {
             return Ok(Some(data.clone()));
         };
-        let folder = Path::new("runs/zoo/tokens").join(vocabulary.to_string());
-        let tokenizer = folder.with_extension("json");
-        if !folder.exists() {
-            std::fs::create_dir_all("runs/zoo/tokens").context("runs/zoo/tokens")?;
-            let (tokenizer, folder, data) = (shown(&tokenizer), shown(&folder), shown(data));
-            let n = vocabulary.to_string();
-            for line in [
-                &["tokenizer", "train", "--vocab", &n, "-o", &tokenizer, &data][..],
-                &[
-                    "data",
-                    "prepare",
-                    "--tokenizer",
-                    &tokenizer,
-                    "-o",
-                    &folder,
-                    &data,
-                ],
-            ] {
-                let line: Vec<String> = line.iter().map(|&one| one.to_owned()).collect();
-                if dispatch(&line) != ExitCode::SUCCESS {
-                    bail!("{data}: cannot be prepared (the line above says why)");
-                }
-            }
-        }
-        Ok(Some(folder))
+        prepared_tokens(data, vocabulary, dispatch).map(Some)
     }
+}
+
+/// The folder of a text's tokens: by the text's digest, so that another text has tokens of its own.
+fn prepared_tokens(data: &Path, vocabulary: usize, dispatch: Dispatch) -> Result<PathBuf> {
+    let digest = weights::digest(data)?;
+    let name = format!("{vocabulary}-{}", &digest[..16]);
+    let folder = Path::new("runs/zoo/tokens").join(name);
+    if folder.join("index.json").exists() {
+        return Ok(folder);
+    }
+    std::fs::create_dir_all("runs/zoo/tokens").context("runs/zoo/tokens")?;
+    let (vocabulary, out, data) = (vocabulary.to_string(), shown(&folder), shown(data));
+    let tokenizer = format!("{out}.json");
+    for line in [
+        [
+            "tokenizer",
+            "train",
+            "--vocab",
+            &vocabulary,
+            "-o",
+            &tokenizer,
+            &data,
+        ],
+        [
+            "data",
+            "prepare",
+            "--tokenizer",
+            &tokenizer,
+            "-o",
+            &out,
+            &data,
+        ],
+    ] {
+        ensure!(
+            dispatch(&line.map(str::to_owned)) == ExitCode::SUCCESS,
+            "{data}: cannot be prepared (the line above says why)"
+        );
+    }
+    Ok(folder)
 }
 
 impl Verify {
@@ -387,16 +420,20 @@ fn compare(zoo: &Zoo, recipe: &Recipe, run: &Path, trained: &Trained) -> Result<
     }) = same_data
     else {
         say!("published  nothing for these data, {}", trained.data)?;
-        say!("found      {}", trained.parameters)?;
+        say!(
+            "found      tree {}, record {}",
+            trained.parameters,
+            trained.record
+        )?;
         return Ok(Verdict::CannotCheck);
     };
     if *parameters == trained.parameters && *record == trained.record {
-        say!("published  {parameters}: equal")?;
+        say!("published  tree {parameters}, record {record}: equal")?;
         return weights::check_run(zoo, recipe, run, trained);
     }
-    say!("published  {parameters}, record {record}")?;
+    say!("published  tree {parameters}, record {record}")?;
     say!(
-        "differs    {}, record {}",
+        "differs    tree {}, record {}",
         trained.parameters,
         trained.record
     )?;

@@ -62,6 +62,14 @@ fn the_smallest_recipe_has_its_published_digest_and_another_one_differs() {
         text.contains("100.00%") && text.contains(": equal"),
         "{text}"
     );
+    let (code, _, error) = status(&place, &["zoo", "train", "xor"]);
+    assert_eq!((code, error.lines().count()), (2, 1), "{error}");
+    assert!(
+        error.contains("holds a run already: `hlx zoo verify xor`"),
+        "{error}"
+    );
+    let text = place.succeeds(&["zoo", "train", "xor", "--resume"]);
+    assert!(text.contains(": equal"), "{text}");
     let text = place.succeeds(&["zoo", "verify", "xor"]);
     assert!(
         text.contains(": equal") && text.contains("equal      up to step 200"),
@@ -166,7 +174,7 @@ fn what_the_zoo_cannot_do_has_a_line() {
         ),
         (
             &["verify", "xor"],
-            "runs/zoo/xor: is not there: `hlx zoo train xor` trains it",
+            "runs/zoo/xor: is not there: `hlx zoo train xor` trains one",
         ),
         (
             &["chat", "ascii-pairs"],
