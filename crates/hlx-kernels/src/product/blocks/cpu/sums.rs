@@ -186,7 +186,7 @@ pub(super) fn of_block<L: Lanes, const F: usize, const R: usize>(
             false => L::splat(1),
         };
         for r in 0..R {
-            for plane in 0..2 {
+            for (plane, total) in sums[r].iter_mut().take(2).enumerate() {
                 let x = &rows[r].digits[plane][of_strip * group_words..][..group_words];
                 let begin = match format.stored_offset() {
                     0 => L::splat(0),
@@ -196,9 +196,9 @@ pub(super) fn of_block<L: Lanes, const F: usize, const R: usize>(
                 if format.has_scales {
                     sum = L::mul(sum, scale);
                 }
-                sums[r][plane] = match group {
+                *total = match group {
                     0 => sum,
-                    _ => L::add(sums[r][plane], sum),
+                    _ => L::add(*total, sum),
                 };
             }
         }
