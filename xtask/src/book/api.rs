@@ -57,7 +57,7 @@ pub fn add_page(source: &Path, crates: &[Documented]) -> Result<(), String> {
 
 fn page(crates: &[Documented]) -> String {
     let mut text = "# Reference of the crates\n\nWhat rustdoc writes about every public item. Begin with [hlx](api/hlx/index.html), \
-        which has the others as modules ([The crates](docs/crates.md)).\n\n| crate | what it is |\n|---|---|\n"
+        which has most of the others as modules ([The crates](docs/crates.md)).\n\n| crate | what it is |\n|---|---|\n"
         .to_string();
     for Documented {
         library,

@@ -190,16 +190,16 @@ fn tensors_that_do_not_fit_each_other_are_refused() -> Result {
     let line = with("gptq", &|all| {
         let (_, shape, bytes) = all.get_mut(&part("qzeros")).expect("there");
         shape[0] = 1;
-        bytes.truncate(16);
+        bytes.truncate(32);
     })?;
     let shapes =
-        "qweight, qzeros and scales of shapes [4, 32], [1, 4] and [2, 32] do not fit each other";
+        "qweight, qzeros and scales of shapes [8, 64], [1, 8] and [4, 64] do not fit each other";
     assert_eq!(line, format!(": {Q}: {shapes}"));
     let line = with("gptq", &|all| {
         let (_, _, bytes) = all.get_mut(&part("g_idx")).expect("there");
-        bytes[8] = 2;
+        bytes[8] = 4;
     })?;
-    assert_eq!(line, format!(": {Q}.g_idx names the group 2 of 2"));
+    assert_eq!(line, format!(": {Q}.g_idx names the group 4 of 4"));
     let line = with("gptq", &|all| {
         let (dtype, _, _) = all.get_mut(&part("qweight")).expect("there");
         *dtype = Dtype::F32;

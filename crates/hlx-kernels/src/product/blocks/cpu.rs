@@ -2,6 +2,7 @@
 //! their chains are floats, in one written order.
 
 mod lanes;
+mod plain;
 mod sums;
 #[cfg(target_arch = "x86_64")]
 #[expect(
@@ -15,7 +16,6 @@ use std::ops::Range;
 use hlx_core::{arith, multiversion};
 
 use super::format::{BlockFormat, PANEL};
-use super::packed::wide;
 use crate::parallel;
 use crate::product::quantised::PIECE;
 use crate::product::quantised::specification::factors;
@@ -26,8 +26,6 @@ use sums::{Instructions, OfFormat};
 
 /// Rows of A that meet a panel together.
 const ROWS: usize = 4;
-/// Blocks whose sums are held at a time.
-const STRIP: usize = 16;
 /// Rows of a task at most: their digits stay in a cache.
 const TASK_ROWS: usize = 64;
 
@@ -47,27 +45,44 @@ pub(super) struct Operands<'a> {
     pub extra: Option<&'a [f32]>,
 }
 
-/// What the sums read of a row of A: words of four digits, the upper ones and the lower ones, and the digits' sums by groups.
+/// What the sums read of a row of A.
 #[derive(Clone, Copy)]
 struct Row<'a> {
+    /// Words of four digits: the upper ones, and the lower ones.
     digits: [&'a [i32]; 2],
-    groups: &'a [[i32; 2]],
+    /// By groups, what the sums of the digits begin with: that of integers that are stored with an offset.
+    begins: &'a [[i32; 2]],
+    /// What minima are multiplied by: of four groups three words with a digit of each group's sum, the first of them times 2^16,
+    /// the second times 2^8. Without scales the sums themselves.
+    mins: &'a [i32],
 }
 
-/// The sums of a strip of blocks: those of q X, upper and lower digits, and those of minima, of [`PANEL`] columns.
-type Sums = [[[i32; PANEL]; 3]; STRIP];
+/// What a panel's chains read of blocks that follow each other.
+struct Strip<'a> {
+    /// Whole chunks.
+    words: &'a [u32],
+    /// Blocks of the chunks; zeros that fill up the last chunk belong to no chain.
+    blocks: usize,
+    /// [`ROWS`] at most.
+    rows: &'a [Row<'a>],
+}
+
+/// Sums over the groups of A's rows.
+struct Groups {
+    /// \[m, groups\], or \[m, 1\] of a format without an offset, which does not read them.
+    begins: Vec<[i32; 2]>,
+    /// \[m, words\], or \[m, 1\] of a format without minima, which does not read them.
+    mins: Vec<i32>,
+    /// The lengths of a row in both.
+    of_row: [usize; 2],
+}
 
 struct Product<'a> {
     operands: Operands<'a>,
     kernel: OfFormat,
-    /// The sums of A's digits by groups, \[m, groups of a row\].
-    groups: &'a [[i32; 2]],
-    groups_of_row: usize,
+    groups: Groups,
     c: Target,
 }
-
-/// Results of a task's rows, and of the columns of a panel.
-type Results = [[f32; PANEL]; TASK_ROWS];
 
 /// Computes a product by the fastest instructions.
 pub(super) fn product(operands: Operands<'_>, c: &mut [f32]) {
@@ -76,13 +91,10 @@ pub(super) fn product(operands: Operands<'_>, c: &mut [f32]) {
 
 pub(super) fn product_by(instructions: Instructions, operands: Operands<'_>, c: &mut [f32]) {
     let [m, n, _] = operands.sizes;
-    let groups_of_row = operands.padded / operands.format.group;
-    let groups = group_sums(&operands, groups_of_row);
     let product = Product {
         operands,
         kernel: instructions.of(operands.format),
-        groups: &groups,
-        groups_of_row,
+        groups: Groups::new(&operands),
         c: Target::new(c),
     };
     let mut tasks = Vec::new();
@@ -100,81 +112,105 @@ pub(super) fn product_by(instructions: Instructions, operands: Operands<'_>, c: 
     });
 }
 
-/// The sums of A's digits by groups.
-fn group_sums(operands: &Operands<'_>, of_row: usize) -> Vec<[i32; 2]> {
-    let [m, ..] = operands.sizes;
-    let (high, low) = operands.digits.split_at(m * operands.padded);
-    let mut sums = vec![[0; 2]; m * of_row];
-    let rows = parallel::write(&mut sums, of_row.max(1));
-    parallel::for_each(rows, |row, sums: &mut [[i32; 2]]| {
-        let at = row * operands.padded;
-        let [high, low] = [high, low].map(|digits| &digits[at..][..operands.padded]);
-        sums_of_groups(high, low, operands.format.group, sums);
-    });
-    sums
+impl Groups {
+    fn new(operands: &Operands<'_>) -> Self {
+        let (format, padded, [m, ..]) = (operands.format, operands.padded, operands.sizes);
+        let (n_groups, has_offset) = (padded / format.group, format.stored_offset() != 0);
+        // (Pieces of no elements would be no pieces.)
+        let of_begins = if has_offset { n_groups } else { 1 };
+        let of_mins = match (format.has_mins, format.has_scales) {
+            (false, _) => 1,
+            (true, true) => 3 * n_groups.div_ceil(4),
+            (true, false) => n_groups,
+        };
+        let (mut begins, mut mins) = (vec![[0; 2]; m * of_begins], vec![0; m * of_mins]);
+        let (high, low) = operands.digits.split_at(m * padded);
+        if has_offset || format.has_mins {
+            let rows = (
+                parallel::write(&mut begins, of_begins),
+                parallel::write(&mut mins, of_mins),
+            );
+            let of_row = |row: usize, begins: &mut [[i32; 2]], mins: &mut [i32]| {
+                let [high, low] = [high, low].map(|digits| &digits[row * padded..][..padded]);
+                sums_of_groups(high, low, format, begins, mins);
+            };
+            match m {
+                1 => of_row(0, &mut begins, &mut mins),
+                _ => parallel::for_each(rows, |row, (begins, mins)| of_row(row, begins, mins)),
+            }
+        }
+        Self {
+            begins,
+            mins,
+            of_row: [of_begins, of_mins],
+        }
+    }
 }
 
 impl Product<'_> {
     /// Results of a task's rows and of a panel's columns.
     fn panel(&self, panel: usize, rows: &Range<usize>) {
-        let mut results: Results = [[0.0; PANEL]; TASK_ROWS];
         let pieces = self.operands.padded.div_ceil(PIECE).max(1);
-        for piece in 0..pieces {
-            let terms = piece * PIECE..self.operands.padded.min((piece + 1) * PIECE);
-            let mut chains: Results = [[0.0; PANEL]; TASK_ROWS];
-            self.chain(panel, rows, terms, &mut chains);
-            for ((row, chain), result) in rows.clone().zip(&chains).zip(&mut results) {
-                let of_row = factors(self.operands.exponents[row * pieces + piece]);
-                end_of_piece(chain, of_row, piece > 0, result);
+        for rows in parts(rows, ROWS) {
+            let mut results = [[0.0; PANEL]; ROWS];
+            for piece in 0..pieces {
+                let terms = piece * PIECE..self.operands.sizes[2].min((piece + 1) * PIECE);
+                let mut chains = [[0.0; PANEL]; ROWS];
+                self.chain(panel, &rows, terms, &mut chains[..rows.len()]);
+                for ((row, chain), result) in rows.clone().zip(&chains).zip(&mut results) {
+                    let of_row = factors(self.operands.exponents[row * pieces + piece]);
+                    end_of_piece(chain, of_row, piece > 0, result);
+                }
             }
-        }
-        for (row, values) in rows.clone().zip(&mut results) {
-            self.store(panel, row, values);
+            for (row, values) in rows.clone().zip(&mut results) {
+                self.store(panel, row, values);
+            }
         }
     }
 
-    /// Continues the chains of a piece's terms.
-    fn chain(&self, panel: usize, rows: &Range<usize>, terms: Range<usize>, chains: &mut Results) {
-        let (format, places) = (self.operands.format, self.operands.format.places());
-        let (chunk, [_, n, k]) = (format.chunk(), self.operands.sizes);
-        let chunk_words = places.words * PANEL;
+    /// The chains of a piece's terms.
+    fn chain(
+        &self,
+        panel: usize,
+        rows: &Range<usize>,
+        terms: Range<usize>,
+        chains: &mut [[f32; PANEL]],
+    ) {
+        let format = self.operands.format;
+        let (chunk, [_, n, _]) = (format.chunk(), self.operands.sizes);
+        let chunk_words = format.places().words * PANEL;
         let of_panel = self.operands.words.len() / n.div_ceil(PANEL);
         let words = &self.operands.words[panel * of_panel..][..of_panel];
-        let strip = STRIP * format.block;
-        let mut sums: [Sums; ROWS] = [[[[0; PANEL]; 3]; STRIP]; ROWS];
-        for terms in parts(
-            &(terms.start..terms.end.min(k.next_multiple_of(chunk))),
-            strip,
-        ) {
-            let chunks = terms.start / chunk..terms.end.div_ceil(chunk);
-            let words = &words[chunks.start * chunk_words..chunks.end * chunk_words];
-            // Zeros that fill up a chunk belong to no chain.
-            let blocks = (terms.end.min(k) - terms.start) / format.block;
-            let mut floats = [[[0.0; PANEL]; 2]; STRIP];
-            let floats = &mut floats[..blocks];
-            floats_of(words, places.words, places.factors, format, floats);
-            for (rows, chains) in parts(rows, ROWS).zip(chains.chunks_mut(ROWS)) {
-                let of_a: [Row<'_>; ROWS] =
-                    std::array::from_fn(|i| self.row(rows.start + i.min(rows.len() - 1), &terms));
-                self.kernel.sums(words, &of_a[..rows.len()], &mut sums);
-                let chains = &mut chains[..rows.len()];
-                continue_chains(&sums, floats, format.has_mins, chains);
-            }
-        }
+        let chunks = terms.start / chunk..terms.end.div_ceil(chunk);
+        let of_a: [Row<'_>; ROWS] =
+            std::array::from_fn(|i| self.row(rows.start + i.min(rows.len() - 1), terms.start));
+        let strip = Strip {
+            words: &words[chunks.start * chunk_words..chunks.end * chunk_words],
+            blocks: terms.len() / format.block,
+            rows: &of_a[..rows.len()],
+        };
+        self.kernel.chains(&strip, chains);
     }
 
-    /// What the sums read of a row of A, of a range of terms.
-    fn row(&self, row: usize, terms: &Range<usize>) -> Row<'_> {
-        let operands = &self.operands;
-        let (padded, group) = (operands.padded, operands.format.group);
+    /// What the sums read of a row of A, from a term on.
+    fn row(&self, row: usize, first: usize) -> Row<'_> {
+        let (operands, groups) = (&self.operands, &self.groups);
+        let (padded, group) = (operands.padded, first / operands.format.group);
         let line = |plane: usize| {
             let at = (plane * operands.sizes[0] + row) * padded;
-            bytemuck::cast_slice(&operands.digits[at..][terms.clone()])
+            bytemuck::cast_slice(&operands.digits[at..][first..padded])
         };
-        let groups = &self.groups[row * self.groups_of_row..][..self.groups_of_row];
+        let [of_begins, of_mins] = groups.of_row;
+        let begins = &groups.begins[row * of_begins..][..of_begins];
+        let mins = &groups.mins[row * of_mins..][..of_mins];
+        let first_min = match operands.format.has_scales {
+            true => 3 * (group / 4),
+            false => group,
+        };
         Row {
             digits: [line(0), line(1)],
-            groups: &groups[terms.start / group..terms.end / group],
+            begins: &begins[group.min(of_begins)..],
+            mins: &mins[first_min.min(of_mins)..],
         }
     }
 
@@ -202,67 +238,36 @@ impl Product<'_> {
 }
 
 multiversion! {
-    /// The sums of a row's digits by groups.
-    fn sums_of_groups(high: &[i8], low: &[i8], group: usize, sums: &mut [[i32; 2]]) {
-        let of = |digits: &[i8]| digits.iter().map(|digit| i32::from(*digit)).sum::<i32>();
-        let digits = high.chunks_exact(group).zip(low.chunks_exact(group));
-        for (sums, (high, low)) in sums.iter_mut().zip(digits) {
-            *sums = [of(high), of(low)];
-        }
-    }
-
-    /// The `d` and the `dmin` of chunks' blocks.
-    fn floats_of(
-        words: &[u32],
-        chunk_words: usize,
-        first: usize,
+    /// The sums of a row over its groups, as [`Row`] has them.
+    fn sums_of_groups(
+        high: &[i8],
+        low: &[i8],
         format: &BlockFormat,
-        to: &mut [[[f32; PANEL]; 2]],
+        begins: &mut [[i32; 2]],
+        mins: &mut [i32],
     ) {
-        let of_chunk = format.chunk() / format.block;
-        let lines = words.as_chunks::<PANEL>().0;
-        for (at, [d, dmin]) in to.iter_mut().enumerate() {
-            let chunk = &lines[at / of_chunk * chunk_words + first..];
-            let of_block = at % of_chunk;
-            match format.has_mins {
-                true => {
-                    for i in 0..PANEL {
-                        d[i] = wide(format, chunk[of_block][i] & 0xffff);
-                        dmin[i] = wide(format, chunk[of_block][i] >> 16);
-                    }
-                }
-                false => {
-                    for i in 0..PANEL {
-                        d[i] = wide(format, (chunk[0][i] >> (16 * of_block)) & 0xffff);
+        let of = |digits: &[i8]| digits.iter().map(|digit| i32::from(*digit)).sum::<i32>();
+        let digits = high.chunks_exact(format.group).zip(low.chunks_exact(format.group));
+        for (group, (high, low)) in digits.enumerate() {
+            let sums = [of(high), of(low)];
+            if let Some(begins) = begins.get_mut(group) {
+                *begins = sums.map(|sum| -format.stored_offset() * sum);
+            }
+            let sum = 256 * sums[0] + sums[1];
+            match (format.has_mins, format.has_scales) {
+                (false, _) => {}
+                (true, false) => mins[group] = sum,
+                (true, true) => {
+                    // Digits with signs: what is left is a multiple of 256.
+                    let lower = sum as i8;
+                    let rest = (sum - i32::from(lower)) >> 8;
+                    let middle = rest as i8;
+                    let upper = ((rest - i32::from(middle)) >> 8) as i8;
+                    for (word, digit) in mins[3 * (group / 4)..].iter_mut().zip([upper, middle, lower]) {
+                        *word |= i32::from(digit as u8) << (8 * (group % 4));
                     }
                 }
             }
-        }
-    }
-
-    /// Continues the chains of rows' columns by blocks: their sums, and their `d` and `dmin`.
-    fn continue_chains<A>(
-        sums: &[Sums; ROWS],
-        floats: &[[[f32; PANEL]; 2]],
-        has_mins: bool,
-        chains: &mut [[f32; PANEL]],
-    ) {
-        for (chain, sums) in chains.iter_mut().zip(sums) {
-            let mut c = *chain;
-            for ([high, low, mins], [d, dmin]) in sums.iter().zip(floats) {
-                for i in 0..PANEL {
-                    let upper = high[i] + (low[i] >> 8);
-                    let lower = ((upper & 0xffff) << 8 | (low[i] & 0xff)) as f32;
-                    let sum = A::fma((upper >> 16) as f32, 16_777_216.0, lower);
-                    c[i] = A::fma(d[i], sum, c[i]);
-                }
-                if has_mins {
-                    for i in 0..PANEL {
-                        c[i] = A::fma(-dmin[i], mins[i] as f32, c[i]);
-                    }
-                }
-            }
-            *chain = c;
         }
     }
 

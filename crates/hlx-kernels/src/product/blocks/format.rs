@@ -115,6 +115,15 @@ impl BlockFormat {
         if self.block == 256 { 256 } else { 64 }
     }
 
+    /// What is to be taken off an integer as sums read it, without a sign.
+    pub(super) const fn stored_offset(&self) -> i32 {
+        if self.bits[0] == 8 {
+            128
+        } else {
+            self.offset as i32
+        }
+    }
+
     pub(super) const fn places(&self) -> Places {
         let (chunk, [low, high]) = (self.chunk(), self.bits);
         let high_at = chunk * low / 32;

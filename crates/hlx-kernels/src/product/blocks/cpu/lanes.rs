@@ -1,6 +1,6 @@
 //! Vectors of 16 integers of 32 bits, and what the sums do with them.
 
-use super::super::format::{E2M1, PANEL};
+use super::super::format::{BlockFormat, E2M1, PANEL};
 
 /// Operations on 16 integers of 32 bits, of which some are four bytes each.
 ///
@@ -21,12 +21,46 @@ pub(super) trait Lanes {
     fn left(x: Self::Ints, shift: usize) -> Self::Ints;
     /// Byte i with its sign.
     fn signed_byte(x: Self::Ints, i: usize) -> Self::Ints;
-    /// Byte i without a sign.
-    fn byte(x: Self::Ints, i: usize) -> Self::Ints;
     /// Four E2M1 numbers as the doubled values plus 12.
     fn levels(x: Self::Ints) -> Self::Ints;
     /// `sum + sum over the words of the dot products of four bytes`, of which the first have no sign and are at most `largest`.
     fn dots(sum: Self::Ints, bytes: &[Self::Ints], x: &[i32], largest: i32) -> Self::Ints;
+    /// Has lines brought into the cache, from a place on, which may be behind the last one.
+    #[inline(always)]
+    fn prefetch(_lines: &[[u32; PANEL]], _first: usize, _n: usize) {}
+}
+
+/// What the chains of blocks do with vectors of 16 floats, by instructions that round and flush as the law says.
+///
+/// # Safety
+/// As [`Lanes`].
+pub(super) trait Chains: Lanes {
+    type Floats: Copy;
+
+    fn load_floats(from: &[f32; PANEL]) -> Self::Floats;
+    fn store_floats(x: Self::Floats, to: &mut [f32; PANEL]);
+    /// The floats that are nearest to integers.
+    fn nearest(x: Self::Ints) -> Self::Floats;
+    /// The values of the lower 16 bits, or the upper ones, as the format has them.
+    fn wide(format: &BlockFormat, x: Self::Ints, upper: bool) -> Self::Floats;
+    /// `a * b + c`, rounded once.
+    fn fma(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
+    /// `c - a * b`, rounded once.
+    fn fnma(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
+    fn splat_float(x: f32) -> Self::Floats;
+    /// Shifted to the right with the sign.
+    fn shifted<const N: u32>(x: Self::Ints) -> Self::Ints;
+
+    /// The float that is nearest to `256 high + low`.
+    #[inline(always)]
+    fn joined(high: Self::Ints, low: Self::Ints) -> Self::Floats {
+        let upper = Self::add(high, Self::shifted::<8>(low));
+        // Both halves are exact, and the multiply-add rounds once.
+        let lower = Self::left(Self::masked::<0xffff>(upper, 0), 8);
+        let lower = Self::nearest(Self::or(lower, Self::masked::<0xff>(low, 0)));
+        let upper = Self::nearest(Self::shifted::<16>(upper));
+        Self::fma(upper, Self::splat_float(16_777_216.0), lower)
+    }
 }
 
 /// E2M1's doubled values plus 12, by their bits.
@@ -94,11 +128,6 @@ impl Lanes for Portable {
     #[inline(always)]
     fn signed_byte(x: Self::Ints, i: usize) -> Self::Ints {
         x.map(|x| x << (24 - 8 * i) >> 24)
-    }
-
-    #[inline(always)]
-    fn byte(x: Self::Ints, i: usize) -> Self::Ints {
-        x.map(|x| (x >> (8 * i)) & 0xff)
     }
 
     #[inline(always)]

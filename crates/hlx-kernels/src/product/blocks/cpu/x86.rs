@@ -4,17 +4,17 @@ use std::arch::x86_64::*;
 
 use hlx_core::cpu::SimdLevel;
 
-use super::super::format::PANEL;
-use super::lanes::{LEVELS, Lanes};
-use super::sums::{Instructions, all_rows, kernels_of};
-use super::{ROWS, Row, Sums};
+use super::super::format::{BlockFormat, PANEL};
+use super::Strip;
+use super::lanes::{Chains, LEVELS, Lanes};
+use super::sums::{Instructions, kernels_of, of_strip};
 
 /// Those that the processor has at the level, the slowest first.
 pub(super) fn instructions(level: SimdLevel) -> impl Iterator<Item = Instructions> {
     let (narrow, wide) = (level == SimdLevel::Avx2, level == SimdLevel::Avx512);
     let has = [
-        narrow || wide,
-        (narrow || wide) && is_x86_feature_detected!("avxvnni"),
+        (narrow || wide) && is_x86_feature_detected!("f16c"),
+        (narrow || wide) && is_x86_feature_detected!("f16c") && is_x86_feature_detected!("avxvnni"),
         wide && is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512bw"),
     ];
     let all = [
@@ -31,19 +31,19 @@ macro_rules! kernels {
     ($($(#[$comment:meta])* $name:ident, $features:literal, $lanes:ty;)+) => {$(
         $(#[$comment])*
         #[target_feature(enable = $features)]
-        unsafe fn $name<const F: usize>(words: &[u32], rows: &[Row<'_>], sums: &mut [Sums; ROWS]) {
-            all_rows::<$lanes, F>(words, rows, sums);
+        unsafe fn $name<const F: usize>(strip: &Strip<'_>, chains: &mut [[f32; PANEL]]) {
+            of_strip::<$lanes, F>(strip, chains);
         }
     )+};
 }
 
 kernels! {
     /// # Safety
-    /// The processor has AVX2.
-    avx2, "avx2", Pairs;
+    /// The processor has AVX2, FMA and F16C.
+    avx2, "avx2,fma,f16c", Pairs;
     /// # Safety
-    /// The processor has AVX2 and AVX-VNNI.
-    avx_vnni, "avx2,avxvnni", Vnni;
+    /// The processor has AVX2, FMA, F16C and AVX-VNNI.
+    avx_vnni, "avx2,fma,f16c,avxvnni", Vnni;
     /// # Safety
     /// The processor has AVX-512 F, BW and VNNI.
     avx512_vnni, "avx512f,avx512bw,avx512vnni", Wide;
@@ -104,14 +104,19 @@ macro_rules! narrow {
 
             #[inline(always)]
             fn xor(x: Self::Ints, mask: i32) -> Self::Ints {
-                unsafe { x.map(|x| _mm256_xor_si256(x, _mm256_set1_epi32(mask))) }
+                unsafe {
+                    let mask = _mm256_set1_epi32(mask);
+                    [_mm256_xor_si256(x[0], mask), _mm256_xor_si256(x[1], mask)]
+                }
             }
 
             #[inline(always)]
             fn masked<const MASK: i32>(x: Self::Ints, shift: usize) -> Self::Ints {
                 unsafe {
                     let shift = _mm_cvtsi32_si128(shift as i32);
-                    x.map(|x| _mm256_and_si256(_mm256_srl_epi32(x, shift), _mm256_set1_epi32(MASK)))
+                    let mask = _mm256_set1_epi32(MASK);
+                    let shifted = [_mm256_srl_epi32(x[0], shift), _mm256_srl_epi32(x[1], shift)];
+                    [_mm256_and_si256(shifted[0], mask), _mm256_and_si256(shifted[1], mask)]
                 }
             }
 
@@ -119,30 +124,99 @@ macro_rules! narrow {
             fn left(x: Self::Ints, shift: usize) -> Self::Ints {
                 unsafe {
                     let shift = _mm_cvtsi32_si128(shift as i32);
-                    x.map(|x| _mm256_sll_epi32(x, shift))
+                    [_mm256_sll_epi32(x[0], shift), _mm256_sll_epi32(x[1], shift)]
                 }
             }
 
             #[inline(always)]
             fn signed_byte(x: Self::Ints, i: usize) -> Self::Ints {
-                unsafe { Self::left(x, 24 - 8 * i).map(|x| _mm256_srai_epi32::<24>(x)) }
-            }
-
-            #[inline(always)]
-            fn byte(x: Self::Ints, i: usize) -> Self::Ints {
-                Self::masked::<0xff>(x, 8 * i)
+                let x = Self::left(x, 24 - 8 * i);
+                unsafe { [_mm256_srai_epi32::<24>(x[0]), _mm256_srai_epi32::<24>(x[1])] }
             }
 
             #[inline(always)]
             fn levels(x: Self::Ints) -> Self::Ints {
                 unsafe {
                     let table = _mm256_loadu_si256(TABLE.as_ptr().cast());
-                    x.map(|x| _mm256_shuffle_epi8(table, x))
+                    [_mm256_shuffle_epi8(table, x[0]), _mm256_shuffle_epi8(table, x[1])]
                 }
             }
 
             #[inline(always)]
+            fn prefetch(lines: &[[u32; PANEL]], first: usize, n: usize) {
+                prefetch(lines, first, n);
+            }
+
+            #[inline(always)]
             $dots
+        }
+
+        // SAFETY: as above, with FMA and F16C.
+        impl Chains for $name {
+            type Floats = [__m256; 2];
+
+            #[inline(always)]
+            fn load_floats(from: &[f32; PANEL]) -> Self::Floats {
+                unsafe { [_mm256_loadu_ps(from.as_ptr()), _mm256_loadu_ps(from[8..].as_ptr())] }
+            }
+
+            #[inline(always)]
+            fn store_floats(x: Self::Floats, to: &mut [f32; PANEL]) {
+                unsafe {
+                    _mm256_storeu_ps(to.as_mut_ptr(), x[0]);
+                    _mm256_storeu_ps(to[8..].as_mut_ptr(), x[1]);
+                }
+            }
+
+            #[inline(always)]
+            fn nearest(x: Self::Ints) -> Self::Floats {
+                unsafe { [_mm256_cvtepi32_ps(x[0]), _mm256_cvtepi32_ps(x[1])] }
+            }
+
+            #[inline(always)]
+            fn wide(format: &BlockFormat, x: Self::Ints, upper: bool) -> Self::Floats {
+                unsafe {
+                    let x = match (format.is_brain, upper) {
+                        (true, true) => Self::left(Self::masked::<0xffff>(x, 16), 16),
+                        (true, false) => Self::left(x, 16),
+                        (false, true) => Self::masked::<0xffff>(x, 16),
+                        (false, false) => Self::masked::<0xffff>(x, 0),
+                    };
+                    if format.is_brain {
+                        return [_mm256_castsi256_ps(x[0]), _mm256_castsi256_ps(x[1])];
+                    }
+                    // (Packed by halves of vectors, which are put in order.)
+                    let halves = _mm256_packus_epi32(x[0], x[1]);
+                    let halves = _mm256_permute4x64_epi64::<0b11_01_10_00>(halves);
+                    [
+                        _mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
+                        _mm256_cvtph_ps(_mm256_extracti128_si256::<1>(halves)),
+                    ]
+                }
+            }
+
+            #[inline(always)]
+            fn fma(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats {
+                unsafe { [_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1])] }
+            }
+
+            #[inline(always)]
+            fn fnma(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats {
+                unsafe { [_mm256_fnmadd_ps(a[0], b[0], c[0]), _mm256_fnmadd_ps(a[1], b[1], c[1])] }
+            }
+
+            #[inline(always)]
+            fn splat_float(x: f32) -> Self::Floats {
+                unsafe { [_mm256_set1_ps(x); 2] }
+            }
+
+            #[inline(always)]
+            fn shifted<const N: u32>(x: Self::Ints) -> Self::Ints {
+                unsafe {
+                    let n = _mm_cvtsi32_si128(N as i32);
+                    [_mm256_sra_epi32(x[0], n), _mm256_sra_epi32(x[1], n)]
+                }
+            }
         }
     };
 }
@@ -265,16 +339,16 @@ impl Lanes for Wide {
     }
 
     #[inline(always)]
-    fn byte(x: Self::Ints, i: usize) -> Self::Ints {
-        Self::masked::<0xff>(x, 8 * i)
-    }
-
-    #[inline(always)]
     fn levels(x: Self::Ints) -> Self::Ints {
         unsafe {
             let table = _mm512_loadu_si512(TABLE.as_ptr().cast());
             _mm512_shuffle_epi8(table, x)
         }
+    }
+
+    #[inline(always)]
+    fn prefetch(lines: &[[u32; PANEL]], first: usize, n: usize) {
+        prefetch(lines, first, n);
     }
 
     #[inline(always)]
@@ -284,5 +358,65 @@ impl Lanes for Wide {
             sum = unsafe { _mm512_dpbusd_epi32(sum, *bytes, _mm512_set1_epi32(*x)) };
         }
         sum
+    }
+}
+
+/// Asks for lines behind a place of a slice.
+#[inline(always)]
+fn prefetch(lines: &[[u32; PANEL]], first: usize, n: usize) {
+    for i in first..first + n {
+        // SAFETY: no address is read, and one outside of the process's memory is left out by the processor.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(lines.as_ptr().wrapping_add(i).cast()) };
+    }
+}
+
+// SAFETY: as above.
+impl Chains for Wide {
+    type Floats = __m512;
+
+    #[inline(always)]
+    fn load_floats(from: &[f32; PANEL]) -> Self::Floats {
+        unsafe { _mm512_loadu_ps(from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store_floats(x: Self::Floats, to: &mut [f32; PANEL]) {
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), x) }
+    }
+
+    #[inline(always)]
+    fn nearest(x: Self::Ints) -> Self::Floats {
+        unsafe { _mm512_cvtepi32_ps(x) }
+    }
+
+    #[inline(always)]
+    fn wide(format: &BlockFormat, x: Self::Ints, upper: bool) -> Self::Floats {
+        unsafe {
+            let x = if upper { _mm512_srli_epi32::<16>(x) } else { x };
+            match format.is_brain {
+                true => _mm512_castsi512_ps(_mm512_slli_epi32::<16>(x)),
+                false => _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn fma(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats {
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn fnma(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats {
+        unsafe { _mm512_fnmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn splat_float(x: f32) -> Self::Floats {
+        unsafe { _mm512_set1_ps(x) }
+    }
+
+    #[inline(always)]
+    fn shifted<const N: u32>(x: Self::Ints) -> Self::Ints {
+        unsafe { _mm512_sra_epi32(x, _mm_cvtsi32_si128(N as i32)) }
     }
 }
