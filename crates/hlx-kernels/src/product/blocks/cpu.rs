@@ -15,7 +15,7 @@ use std::ops::Range;
 use hlx_core::{arith, multiversion};
 
 use super::format::{BlockFormat, PANEL};
-use super::packed::wide;
+use super::packed::factors_of;
 use crate::parallel;
 use crate::product::quantised::PIECE;
 use crate::product::quantised::specification::factors;
@@ -211,7 +211,7 @@ multiversion! {
         }
     }
 
-    /// The `d` and the `dmin` of chunks' blocks.
+    /// What multiplies the sums of chunks' blocks: `d` and `dmin`.
     fn floats_of(
         words: &[u32],
         chunk_words: usize,
@@ -224,18 +224,10 @@ multiversion! {
         for (at, [d, dmin]) in to.iter_mut().enumerate() {
             let chunk = &lines[at / of_chunk * chunk_words + first..];
             let of_block = at % of_chunk;
-            match format.has_mins {
-                true => {
-                    for i in 0..PANEL {
-                        d[i] = wide(format, chunk[of_block][i] & 0xffff);
-                        dmin[i] = wide(format, chunk[of_block][i] >> 16);
-                    }
-                }
-                false => {
-                    for i in 0..PANEL {
-                        d[i] = wide(format, (chunk[0][i] >> (16 * of_block)) & 0xffff);
-                    }
-                }
+            for i in 0..PANEL {
+                let factors = factors_of(format, of_block, |word| chunk[word][i]);
+                d[i] = format.factor_of(factors[0]);
+                dmin[i] = factors[1];
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Vectors of 16 integers of 32 bits, and what the sums do with them.
 
-use super::super::format::{E2M1, PANEL};
+use super::super::format::{E2M1, NF4, PANEL};
 
 /// Operations on 16 integers of 32 bits, of which some are four bytes each.
 ///
@@ -23,22 +23,29 @@ pub(super) trait Lanes {
     fn signed_byte(x: Self::Ints, i: usize) -> Self::Ints;
     /// Byte i without a sign.
     fn byte(x: Self::Ints, i: usize) -> Self::Ints;
-    /// Four E2M1 numbers as the doubled values plus 12.
-    fn levels(x: Self::Ints) -> Self::Ints;
+    /// Four integers of a table by their places.
+    fn levels(x: Self::Ints, table: &'static Table) -> Self::Ints;
     /// `sum + sum over the words of the dot products of four bytes`, of which the first have no sign and are at most `largest`.
     fn dots(sum: Self::Ints, bytes: &[Self::Ints], x: &[i32], largest: i32) -> Self::Ints;
 }
 
-/// E2M1's doubled values plus 12, by their bits.
-pub(super) const LEVELS: [u8; 16] = {
-    let mut levels = [0; 16];
+/// The integers of a format without signs, by their bits, for each 16 bytes of a vector.
+pub(super) type Table = [[u8; 16]; 4];
+
+/// The table of E2M1: the doubled values plus 12.
+pub(super) static E2M1_BYTES: Table = without_signs(&E2M1, 12);
+/// The table of NF4: the levels plus 127.
+pub(super) static NF4_BYTES: Table = without_signs(&NF4, 127);
+
+const fn without_signs(levels: &[i8; 16], offset: i16) -> Table {
+    let mut bytes = [0; 16];
     let mut i = 0;
     while i < 16 {
-        levels[i] = (E2M1[i] + 12) as u8;
+        bytes[i] = (levels[i] as i16 + offset) as u8;
         i += 1;
     }
-    levels
-};
+    [bytes; 4]
+}
 
 /// Plain Rust, for compilers to make vectors of.
 pub(super) struct Portable;
@@ -102,8 +109,9 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
-    fn levels(x: Self::Ints) -> Self::Ints {
-        x.map(|x| i32::from_le_bytes(x.to_le_bytes().map(|byte| LEVELS[usize::from(byte & 15)])))
+    fn levels(x: Self::Ints, table: &'static Table) -> Self::Ints {
+        let of = |byte: u8| table[0][usize::from(byte & 15)];
+        x.map(|x| i32::from_le_bytes(x.to_le_bytes().map(of)))
     }
 
     #[inline(always)]

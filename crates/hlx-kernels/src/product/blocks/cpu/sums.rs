@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use hlx_core::cpu::{SimdLevel, simd_level};
 
 use super::super::format::{BlockFormat, FORMATS, Levels, N_FORMATS, PANEL};
-use super::lanes::{Lanes, Portable};
+use super::lanes::{E2M1_BYTES, Lanes, NF4_BYTES, Portable};
 use super::{ROWS, Row, Sums};
 
 /// The sums of chunks' blocks of one format with at most [`ROWS`] rows of A.
@@ -55,6 +55,7 @@ macro_rules! kernels_of {
             $kernel::<8>,
             $kernel::<9>,
             $kernel::<10>,
+            $kernel::<11>,
         ]
     };
 }
@@ -196,11 +197,16 @@ fn unpack<L: Lanes>(
         };
         *to = L::or(lower, L::left(upper, low));
     }
-    if format.levels == Levels::E2M1 {
+    let table = match format.levels {
+        Levels::Integer => None,
+        Levels::E2M1 => Some((&E2M1_BYTES, 24)),
+        Levels::Nf4 => Some((&NF4_BYTES, 254)),
+    };
+    if let Some((table, largest)) = table {
         for to in to {
-            *to = L::levels(*to);
+            *to = L::levels(*to, table);
         }
-        return (24, i32::from(format.offset));
+        return (largest, i32::from(format.offset));
     }
     match low {
         8 => (255, 128),

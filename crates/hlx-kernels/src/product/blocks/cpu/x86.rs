@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use hlx_core::cpu::SimdLevel;
 
 use super::super::format::PANEL;
-use super::lanes::{LEVELS, Lanes};
+use super::lanes::{Lanes, Table};
 use super::sums::{Instructions, all_rows, kernels_of};
 use super::{ROWS, Row, Sums};
 
@@ -57,9 +57,6 @@ struct Vnni;
 
 /// One vector of sixteen.
 struct Wide;
-
-/// The table of E2M1 for each 16 bytes of a vector.
-const TABLE: [[u8; 16]; 4] = [LEVELS; 4];
 
 macro_rules! narrow {
     ($name:ident, $dots:item) => {
@@ -134,9 +131,9 @@ macro_rules! narrow {
             }
 
             #[inline(always)]
-            fn levels(x: Self::Ints) -> Self::Ints {
+            fn levels(x: Self::Ints, table: &'static Table) -> Self::Ints {
                 unsafe {
-                    let table = _mm256_loadu_si256(TABLE.as_ptr().cast());
+                    let table = _mm256_loadu_si256(table.as_ptr().cast());
                     x.map(|x| _mm256_shuffle_epi8(table, x))
                 }
             }
@@ -270,9 +267,9 @@ impl Lanes for Wide {
     }
 
     #[inline(always)]
-    fn levels(x: Self::Ints) -> Self::Ints {
+    fn levels(x: Self::Ints, table: &'static Table) -> Self::Ints {
         unsafe {
-            let table = _mm512_loadu_si512(TABLE.as_ptr().cast());
+            let table = _mm512_loadu_si512(table.as_ptr().cast());
             _mm512_shuffle_epi8(table, x)
         }
     }
