@@ -103,7 +103,7 @@ void main() {
                         }
                     }
                     uint to = (of_strip * BLOCKS_OF_CHUNK + block) * COLUMNS + column;
-                    vec2 factors = block_factors(at, block);
+                    vec2 factors = block_sum_factors(at, block);
                     ds[to] = factors.x;
                     if (HAS_MINS) dmins[to] = factors.y;
                     [[unroll]] for (uint m = 0u; m < ROWS; ++m) {

@@ -79,7 +79,7 @@ void main() {
                 }
                 barrier();
             }
-            vec2 factors = block_factors(at, in_chunk);
+            vec2 factors = block_sum_factors(at, in_chunk);
             [[unroll]] for (uint i = 0u; i < OWN; ++i) {
                 float of_mins = HAS_MINS ? float_of(mins[i]) : 0.0;
                 chains[i] = behind_block(chains[i], hlx_float_of_sums(high[i], low[i]), of_mins, factors);

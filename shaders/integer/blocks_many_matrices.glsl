@@ -75,7 +75,7 @@ uvec2 digits_of(uint integers, int scale) {
 }
 // Four integers without a scale.
 uint signed_of(uint integers) {
-    return LOW_BITS == 8u ? integers : (integers + 0x80808080u - OFFSET * 0x01010101u) ^ 0x80808080u;
+    return LOW_BITS == 8u || IS_NF4 ? integers : (integers + 0x80808080u - OFFSET * 0x01010101u) ^ 0x80808080u;
 }
 
 // Stores the factors of a chunk's word of a column.
@@ -86,7 +86,7 @@ void put_factors(uint word, uint index, uint column) {
         of_columns[FACTORS + index * COLUMNS + column] = factors.y;
     } else {
         [[unroll]] for (uint block = 0u; block < BLOCKS_OF_CHUNK; ++block)
-            of_columns[block * COLUMNS + column] = floatBitsToInt(factors_of(word, block).x);
+            of_columns[block * COLUMNS + column] = floatBitsToInt(sum_factors(word, block).x);
     }
 }
 

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use hlx_core::Device;
-use hlx_gguf::Gguf;
-use hlx_nn::gguf_of;
+use hlx_nn::{gguf_of, stored_sha256};
 use hlx_train::model_folder::{self, is_run};
 use hlx_train::opening::Opening;
 use hlx_train::receipts::weights_digest;
@@ -40,12 +39,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     say!("optimizer  {}", digests.optimizer)
 }
 
-/// Prints the digest of the weights, as receipts have it, and of a GGUF file's tensors as they are stored.
+/// Prints the digest of the weights, as receipts have it, and of tensors in blocks as they are stored.
 fn of_model(arguments: &Arguments) -> Result<()> {
-    let stored = match gguf_of(&arguments.run) {
-        Some(file) => Some(Gguf::open(&file)?.tensors_sha256()?),
-        None => None,
-    };
+    let stored = stored_sha256(&arguments.run)?;
     let model = model_folder::open_as(&Device::cpu()?, &arguments.run, Opening::default())?;
     let weights = weights_digest(&model)?;
     if arguments.json {

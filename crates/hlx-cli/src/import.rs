@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use hlx_nn::gguf_of;
+use hlx_nn::{gguf_of, is_nf4_folder};
 use hlx_train::model_folder;
 
 use crate::print::say;
@@ -40,7 +40,8 @@ pub struct Export {
 
 pub fn import(arguments: &Import) -> Result<()> {
     let from = &arguments.from;
-    let has_blocks = gguf_of(from).is_some();
+    let is_nf4 = is_nf4_folder(from);
+    let has_blocks = gguf_of(from).is_some() || is_nf4;
     ensure!(
         has_blocks || !from.is_file(),
         "{}: is no GGUF file",
@@ -48,7 +49,7 @@ pub fn import(arguments: &Import) -> Result<()> {
     );
     ensure!(
         has_blocks || !arguments.widen,
-        "--widen: {} is no GGUF file",
+        "--widen: {} is no GGUF file and no folder in NF4",
         from.display()
     );
     let out = match &arguments.out {
@@ -56,7 +57,10 @@ pub fn import(arguments: &Import) -> Result<()> {
         None => PathBuf::from("models").join(name_of(from)?),
     };
     if has_blocks && !arguments.widen {
-        let n_bytes = model_folder::import_blocks(from, &out)?;
+        let n_bytes = match is_nf4 {
+            true => model_folder::import_nf4(from, &out)?,
+            false => model_folder::import_blocks(from, &out)?,
+        };
         return say!("{n_bytes} bytes of weights in {}", out.display());
     }
     let n_parameters = match from.is_file() {

@@ -166,7 +166,7 @@ fn what_cannot_be_imported_is_said_in_one_line() {
     fs::create_dir(place.join("folder")).expect("a folder");
     assert_eq!(
         refused(&["import", "folder", "--widen"]),
-        "error: --widen: folder is no GGUF file"
+        "error: --widen: folder is no GGUF file and no folder in NF4"
     );
     place.write("broken.gguf", "GGUF and no more");
     assert_eq!(

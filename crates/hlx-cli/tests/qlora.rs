@@ -1,6 +1,8 @@
-//! Adapters over a frozen base in the blocks of a GGUF file (QLoRA): trained, verified, written, merged, and read again.
+//! Adapters over a frozen base in the blocks of a GGUF file or of a folder in NF4 (QLoRA): trained, verified, written, merged, and read again.
 
 mod common;
+#[path = "qlora/nf4.rs"]
+mod nf4;
 
 use std::fs;
 
@@ -35,15 +37,26 @@ checkpoint_every = 0
 
 const LORA: &str = r#"rank = 2, alpha = 3.0, targets = ["*.self_attn.*", "*.mlp.*"]"#;
 
-/// A folder with a base in blocks, `base.gguf`, and its tokens.
+/// A folder with a base in blocks, `base.gguf` or, of NF4, the folder `base`, and its tokens.
 fn place(name: &str, kind: &str) -> Scratch {
     let place = Scratch::exported(name, MODEL);
-    place.succeeds(&["quantize", "hub", "--to", kind, "--out", "base.gguf"]);
+    match kind {
+        "nf4" => nf4::write_base(&place),
+        _ => _ = place.succeeds(&["quantize", "hub", "--to", kind, "--out", "base.gguf"]),
+    }
     place
 }
 
+/// The name of the base of a place.
+fn base_of(place: &Scratch) -> &'static str {
+    match place.join("base").is_dir() {
+        true => "base",
+        false => "base.gguf",
+    }
+}
+
 fn lora_over(place: &Scratch) -> String {
-    let base = place.join("base.gguf");
+    let base = place.join(base_of(place));
     format!("lora={{{LORA}, base = \"{}\"}}", base.display())
 }
 
@@ -62,6 +75,8 @@ fn every_device_and_micro_batch_has_the_same_bits() {
     // Matrices in blocks, and in 16 bits.
     check_bits("q4_0", &[Arithmetic::Integer, Arithmetic::Portable], 1);
     check_bits("f16", &[Arithmetic::Integer], 3);
+    // (One of a layer's matrices and the embedding are in f32.)
+    check_bits("nf4", &[Arithmetic::Integer, Arithmetic::Portable], 4);
 }
 
 /// Trains over a base whose elements take less than some bytes each.
@@ -98,7 +113,14 @@ fn check_bits(kind: &str, arithmetics: &[Arithmetic], bytes: usize) {
 
 #[test]
 fn a_run_is_verified_resumed_written_and_read_again() {
-    let place = place("qlora", "q4_0");
+    for kind in ["q4_0", "nf4"] {
+        check_run(kind);
+    }
+}
+
+fn check_run(kind: &str) {
+    let place = place("qlora", kind);
+    let base = base_of(&place);
     train(&place, "tuned", &[], &["arithmetic=integer"]);
     let verified = place.succeeds(&["verify", "tuned"]);
     assert!(verified.contains("equal"), "{verified}");
@@ -133,8 +155,8 @@ fn a_run_is_verified_resumed_written_and_read_again() {
         fs::read(place.join("l.npy")).expect("written")
     };
     let of_run = logits(&["tuned"]);
-    assert_eq!(logits(&["base.gguf", "--adapter", "adapter"]), of_run);
-    assert_ne!(logits(&["base.gguf"]), of_run, "nothing was learnt");
+    assert_eq!(logits(&[base, "--adapter", "adapter"]), of_run);
+    assert_ne!(logits(&[base]), of_run, "nothing was learnt");
 
     // Merged into floats of 32 and 16 bits, and into blocks again.
     place.succeeds(&["lora", "tuned", "--out", "merged", "--merge"]);
@@ -144,7 +166,7 @@ fn a_run_is_verified_resumed_written_and_read_again() {
     }
     let with = [
         "lora",
-        "base.gguf",
+        base,
         "--adapter",
         "adapter",
         "--merge",
@@ -168,10 +190,7 @@ fn a_run_is_verified_resumed_written_and_read_again() {
         ];
         place.succeeds(&[&["generate"], more, &generate].concat())
     };
-    assert_eq!(
-        text(&["tuned"]),
-        text(&["base.gguf", "--adapter", "adapter"])
-    );
+    assert_eq!(text(&["tuned"]), text(&[base, "--adapter", "adapter"]));
 }
 
 /// Magnitudes begin as the norms of the widened rows, and whole modules as the file has them: the model is the base at first.
@@ -179,8 +198,8 @@ fn a_run_is_verified_resumed_written_and_read_again() {
 fn every_kind_of_adapter_stands_over_blocks() {
     let place = place("qlora-kinds", "q4_0");
     let base = place.join("base.gguf");
-    let train = |out: &str, more: &str, rate: &str| {
-        let lora = format!("lora={{{LORA}{more}, base = \"{}\"}}", base.display());
+    let train_more = |out: &str, kinds: &str, rate: &str, more: &[&str]| {
+        let lora = format!("lora={{{LORA}{kinds}, base = \"{}\"}}", base.display());
         let rate = format!("train.learning_rate={rate}");
         let line = [
             "train",
@@ -196,9 +215,13 @@ fn every_kind_of_adapter_stands_over_blocks() {
             &[
                 &line[..],
                 &["--set", "arithmetic=integer", "--set", "train.log_every=1"],
+                more,
             ]
             .concat(),
         );
+    };
+    let train = |out: &str, kinds: &str, rate: &str| {
+        train_more(out, kinds, rate, &[]);
         let lines = fs::read_to_string(place.join(out).join("metrics.jsonl")).expect("there");
         let first: serde_json::Value =
             serde_json::from_str(lines.lines().next().expect("a line")).expect("JSON");
@@ -212,6 +235,13 @@ fn every_kind_of_adapter_stands_over_blocks() {
     train("tuned", kinds, "0.01");
     let verified = place.succeeds(&["verify", "tuned"]);
     assert!(verified.contains("equal"), "{verified}");
+    // The same in two parts.
+    train_more("parts", kinds, "0.01", &["--set", "train.max_steps=2"]);
+    train_more("parts", kinds, "0.01", &["--resume"]);
+    assert_eq!(
+        proof(&place.digests("parts")),
+        proof(&place.digests("tuned"))
+    );
     place.succeeds(&["lora", "tuned", "--out", "adapter"]);
     let text = |more: &[&str]| {
         let sampled = [

@@ -51,14 +51,15 @@ pub use deferred_norms::DeferredNorms;
 pub use error::NnError;
 pub use exchange::{Alone, Exchange, gather_buffer, gather_state};
 pub use files::{
-    Arriving, CONFIG_FILE, GGUF_FILE, LOADING, MODEL_FILE, ModelConfig, NamedTensor,
+    Arriving, CONFIG_FILE, GGUF_FILE, LOADING, MODEL_FILE, ModelConfig, NamedTensor, Nf4Matrix,
     PEFT_CONFIG_FILE, PEFT_FILE, TensorSource, export_hugging_face, gguf_of, has_blocks,
     hugging_face_config, hugging_face_dtype, hugging_face_files, hugging_face_name,
     hugging_face_notes, hugging_face_tensors, import_hugging_face, import_hugging_face_as,
     import_in_blocks, import_over, import_tensors, is_exported_config, is_hugging_face_folder,
-    is_own_peft_config, load_language_model, load_language_model_as, load_model, model_files,
-    parse_hugging_face_config, peft_config, peft_unties_output, read_hugging_face_config,
-    read_language_model_config, read_peft_config, save_model,
+    is_nf4_folder, is_own_peft_config, load_language_model, load_language_model_as, load_model,
+    model_files, parse_hugging_face_config, peft_config, peft_unties_output,
+    read_hugging_face_config, read_language_model_config, read_peft_config, save_model,
+    stored_sha256, write_as_stored,
 };
 pub use gradient_tree::{GradientTree, MicroBatch, MicroBatchPlan};
 pub use hlx_autograd::{CrossEntropyOptions, LossReduction};

@@ -26,7 +26,8 @@ use hlx_autograd::{BackwardPlan, Tensor};
 use hlx_core::Device;
 use hlx_nn::{
     CausalInput, CausalLm, CausalModel, Mode, Model, Module, ParameterLayout, TransformerConfig,
-    export_hugging_face, hugging_face_tensors, import_hugging_face, read_hugging_face_config,
+    export_hugging_face, has_blocks, hugging_face_tensors, import_hugging_face, import_in_blocks,
+    read_hugging_face_config,
 };
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 

@@ -21,7 +21,7 @@ use hlx_nn::{
     read_language_model_config, read_peft_config,
 };
 
-pub use self::gguf::{export_as_stored, export_gguf, import_blocks, import_gguf};
+pub use self::gguf::{export_as_stored, export_gguf, import_blocks, import_gguf, import_nf4};
 pub use self::merged::{merge_to_gguf, merged};
 pub use self::write::{
     Beside, CHAT_TEMPLATE_FILE, FolderKind, NewFolder, PROCESSOR_TEMPLATE_FILE, bring_companions,
@@ -33,7 +33,7 @@ use crate::opening::{Opened, Opening, is_model};
 use crate::run::{DIGESTS_FILE, RunFolder};
 use crate::trained::Trained;
 
-/// As [`open`], for inference: in 16 bits where the opening or the folder says so, and in blocks where a GGUF file has them,
+/// As [`open`], for inference: in 16 bits where the opening or the folder says so, and in blocks where the files have them,
 /// in the `integer` arithmetic unless another one is given.
 ///
 /// # Errors
@@ -180,7 +180,7 @@ pub fn open_adapted(
     Ok((model, lora))
 }
 
-/// As [`open_adapted`], with the matrices of the model in blocks where a GGUF file has them so, as the frozen base of the adapter.
+/// As [`open_adapted`], with the matrices of the model in blocks where the files have them so, as the frozen base of the adapter.
 ///
 /// # Errors
 /// As [`open_adapted`].

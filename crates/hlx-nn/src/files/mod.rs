@@ -6,11 +6,12 @@ mod model_file;
 mod peft;
 
 pub use hugging_face::{
-    Arriving, GGUF_FILE, LOADING, NamedTensor, TensorSource, export_hugging_face, gguf_of,
-    has_blocks, hugging_face_config, hugging_face_dtype, hugging_face_files, hugging_face_name,
-    hugging_face_notes, hugging_face_tensors, import_hugging_face, import_hugging_face_as,
-    import_in_blocks, import_over, import_tensors, is_exported_config, parse_hugging_face_config,
-    read_hugging_face_config,
+    Arriving, GGUF_FILE, LOADING, NamedTensor, Nf4Matrix, TensorSource, export_hugging_face,
+    gguf_of, has_blocks, hugging_face_config, hugging_face_dtype, hugging_face_files,
+    hugging_face_name, hugging_face_notes, hugging_face_tensors, import_hugging_face,
+    import_hugging_face_as, import_in_blocks, import_over, import_tensors, is_exported_config,
+    is_nf4_folder, parse_hugging_face_config, read_hugging_face_config, stored_sha256,
+    write_as_stored,
 };
 pub use language_model::{
     is_hugging_face_folder, load_language_model, load_language_model_as, read_language_model_config,

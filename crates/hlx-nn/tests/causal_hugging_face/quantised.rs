@@ -48,6 +48,58 @@ fn every_value_is_that_of_the_formula() -> Result {
     Ok(())
 }
 
+#[test]
+fn matrices_of_nf4_that_stay_have_the_values_of_widened_ones() -> Result {
+    for name in ["nf4", "nf4_double"] {
+        assert!(has_blocks(&fixture(name))?);
+        for device in &hlx_core::testing::own_devices() {
+            let device = &device.with_arithmetic(hlx_core::Arithmetic::Integer);
+            let wide = import_hugging_face(device, &fixture(name))?;
+            let own = import_in_blocks(device, &fixture(name))?;
+            let mut n_blocks = 0;
+            for (wide, own) in wide.weights().parameters().iter().zip(own.parameters()) {
+                assert_eq!(wide.name(), own.name());
+                let (wide, own) = (wide.tensor()?, own.tensor()?);
+                let rows = own.shape()[0];
+                let own = match own.is_of_blocks() {
+                    true => {
+                        n_blocks += 1;
+                        let ids: Vec<u32> = (0..rows as u32).collect();
+                        Tensor::from_slice::<u32>(device, &ids, &[rows])?.embedding(&own)?
+                    }
+                    false => own,
+                };
+                let bits = |tensor: &Tensor| -> Result<Vec<u32>> {
+                    let values = tensor.detach().to_vec::<f32>()?;
+                    Ok(values.into_iter().map(f32::to_bits).collect())
+                };
+                assert!(bits(&wide)? == bits(&own)?, "{name}");
+            }
+            // All matrices of the layer but the one whose rows are no whole blocks of 64.
+            assert_eq!(n_blocks, 6, "{name}");
+        }
+    }
+    for name in ["gptq", "awq"] {
+        assert!(!has_blocks(&fixture(name))?);
+    }
+    // Another table, or blocks of 32 values, are widened.
+    let folder = changed(
+        "nf4",
+        "table",
+        |_| {},
+        |tensors| {
+            for (name, (_, _, bytes)) in tensors {
+                if name.ends_with(".quant_map") {
+                    bytes[4..8].copy_from_slice(&(-0.7_f32).to_le_bytes());
+                }
+            }
+        },
+    )?;
+    assert!(!has_blocks(&folder)?);
+    fs::remove_dir_all(folder)?;
+    Ok(())
+}
+
 type Stored = BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
 
 /// A copy of a folder with another `quantization_config` and other tensors.

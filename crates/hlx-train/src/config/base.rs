@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use hlx_core::Device;
-use hlx_gguf::Gguf;
 use hlx_kernels::product::blocks::{BLOCK_FORMATS, BlockFormat};
-use hlx_nn::{gguf_of, load_language_model};
+use hlx_nn::{load_language_model, stored_sha256};
 
 use super::Config;
 use super::fault::{Checked, fault};
@@ -40,8 +39,8 @@ impl Base {
         }
     }
 
-    /// The SHA-256 of a base: of a GGUF file's tensors as they are stored ([`Gguf::tensors_sha256`]), of another model's
-    /// parameters; none of a drawn base, which the seed is the whole of.
+    /// The SHA-256 of a base: of tensors as they are stored, of a GGUF file and of a folder in NF4 ([`stored_sha256`]), of another
+    /// model's parameters; none of a drawn base, which the seed is the whole of.
     ///
     /// # Errors
     /// A path that is no model, and a damaged file.
@@ -49,8 +48,8 @@ impl Base {
         let Self::File(path) = self else {
             return Ok(None);
         };
-        Ok(Some(match gguf_of(path) {
-            Some(file) => Gguf::open(&file)?.tensors_sha256()?,
+        Ok(Some(match stored_sha256(path)? {
+            Some(digest) => digest,
             None => load_language_model(&Device::cpu()?, path)?
                 .weights()
                 .digest()?,

@@ -1,4 +1,4 @@
-//! Models of GGUF files, as stored and widened to f32, and models written as such files.
+//! Models of GGUF files and of folders in NF4, as stored and widened to f32, and models written as GGUF files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,10 @@ use hlx_core::Device;
 use hlx_core::files::{Output, place, read_json};
 use hlx_gguf::{BlockKind, Gguf, GgufError, GgufModel, NewKinds, NewModel, NewTokenizer};
 use hlx_nn::{
-    CONFIG_FILE, CausalConfig, CausalLm, GGUF_FILE, Model, gguf_of, hugging_face_config,
-    hugging_face_dtype, hugging_face_tensors, is_hugging_face_folder, load_language_model,
-    model_files, parse_hugging_face_config,
+    CONFIG_FILE, CausalConfig, CausalLm, GGUF_FILE, MODEL_FILE, Model, gguf_of,
+    hugging_face_config, hugging_face_dtype, hugging_face_tensors, import_in_blocks,
+    is_hugging_face_folder, load_language_model, model_files, parse_hugging_face_config,
+    write_as_stored,
 };
 use hlx_text::Tokenizer;
 
@@ -51,12 +52,35 @@ pub fn import_blocks(from: &Path, to: &Path) -> Result<u64> {
         false => stated_companions(from)?,
     };
     beside.push((CONFIG_FILE, config));
-    new.write_gguf(file.file(), &beside)?;
+    let write = |path: &Path| Ok(file.file().write_whole(path)?);
+    new.write_stored(GGUF_FILE, write, &beside)?;
     Ok(file
         .file()
         .tensors()
         .map(|tensor| tensor.n_bytes() as u64)
         .sum())
+}
+
+/// Brings a folder in NF4 in as it is stored: `model.safetensors` with all tensors, its configuration and tokenizer. Returns the bytes of
+/// the tensors.
+///
+/// # Errors
+/// A folder that is no model, as [`NewFolder::at`], and the system's message.
+pub fn import_nf4(from: &Path, to: &Path) -> Result<u64> {
+    let new = NewFolder::at(to, FolderKind::Imported, &[from.to_owned()])?;
+    // A damaged model is refused, and one that is none.
+    import_in_blocks(&Device::cpu()?, from)?;
+    let mut beside = stated_companions(from)?;
+    let path = place(from, CONFIG_FILE);
+    let config = read_json(&path).with_context(|| path.display().to_string())?;
+    beside.push((CONFIG_FILE, config));
+    let mut n_bytes = 0;
+    let write = |path: &Path| {
+        n_bytes = write_as_stored(from, path)?;
+        Ok(())
+    };
+    new.write_stored(MODEL_FILE, write, &beside)?;
+    Ok(n_bytes)
 }
 
 /// The model of a GGUF file, or of a folder with `model.gguf`, and the paths that it is read from.

@@ -150,25 +150,27 @@ impl NewFolder {
         self.write_all(&mut [], companions.iter().chain(own))
     }
 
-    /// As [`NewFolder::write`], of a GGUF file's tensors and metadata as they are, and other files, the last of which is
-    /// the model's configuration.
+    /// As [`NewFolder::write`], of a file with a model's tensors as they are, which `write` writes, and other files, the last of which
+    /// is the model's configuration.
     ///
     /// # Errors
-    /// The system's message with the folder, and what is wrong with the file.
-    pub(super) fn write_gguf(&self, file: &Gguf, others: &[NamedFile]) -> Result<()> {
+    /// The system's message with the folder, and what `write` answers.
+    pub(super) fn write_stored(
+        &self,
+        name: &str,
+        mut write: impl FnMut(&Path) -> Result<()>,
+        others: &[NamedFile],
+    ) -> Result<()> {
         let mut failed = None;
         let mut write = |path: &Path| {
-            file.write_whole(path).map_err(|error| {
+            write(path).map_err(|error| {
                 let line = std::io::Error::other("no file");
                 failed = Some(error);
                 line
             })
         };
-        let written = self.write_all(&mut [(GGUF_FILE, &mut write)], others.iter());
-        match failed {
-            Some(error) => Err(error.into()),
-            None => written,
-        }
+        let written = self.write_all(&mut [(name, &mut write)], others.iter());
+        failed.map_or(written, Err)
     }
 
     fn write_all<'a>(

@@ -7,6 +7,20 @@ pub enum Levels {
     Integer,
     /// A sign and one of 0, 1, 2, 3, 4, 6, 8 and 12: E2M1, doubled.
     E2M1,
+    /// A place in the table of NF4: the nearest integer of 127 times its number, which products sum, or the number itself, which values
+    /// have ([`BlockFormat::factor_of`]).
+    Nf4,
+}
+
+/// How a block's `d` is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factor {
+    /// An f16.
+    Half,
+    /// The upper half of an f32.
+    Brain,
+    /// An f32, in blocks of 64 terms without minima.
+    Float,
 }
 
 /// A format of blocks, by the name that files have for it.
@@ -14,7 +28,7 @@ pub enum Levels {
 pub struct BlockFormat {
     /// As files name it.
     pub name: &'static str,
-    /// Terms of a block, 32 or 256.
+    /// Terms of a block, 32, 64 or 256.
     pub block: usize,
     /// Terms of a group, 16 or 32.
     pub group: usize,
@@ -28,8 +42,8 @@ pub struct BlockFormat {
     pub has_scales: bool,
     /// Blocks have a `dmin`; the minima of their groups are u8, or 1 in formats without scales.
     pub has_mins: bool,
-    /// The upper half of an f32 stands for `d`, in the place of an f16.
-    pub is_brain: bool,
+    /// How `d` is stored.
+    pub factor: Factor,
 }
 
 const fn of_32(name: &'static str, bits: [usize; 2], offset: i8) -> BlockFormat {
@@ -42,7 +56,7 @@ const fn of_32(name: &'static str, bits: [usize; 2], offset: i8) -> BlockFormat 
         levels: Levels::Integer,
         has_scales: false,
         has_mins: false,
-        is_brain: false,
+        factor: Factor::Half,
     }
 }
 
@@ -65,7 +79,7 @@ const fn with_mins(format: BlockFormat) -> BlockFormat {
 /// Every format.
 pub static BLOCK_FORMATS: [BlockFormat; N_FORMATS] = FORMATS;
 
-pub(super) const N_FORMATS: usize = 11;
+pub(super) const N_FORMATS: usize = 12;
 
 pub(super) const FORMATS: [BlockFormat; N_FORMATS] = [
     of_32("Q8_0", [8, 0], 0),
@@ -80,8 +94,14 @@ pub(super) const FORMATS: [BlockFormat; N_FORMATS] = [
     of_256("Q6_K", [4, 2], 16, 32),
     BlockFormat {
         levels: Levels::E2M1,
-        is_brain: true,
+        factor: Factor::Brain,
         ..of_32("MXFP4", [4, 0], 12)
+    },
+    BlockFormat {
+        block: 64,
+        levels: Levels::Nf4,
+        factor: Factor::Float,
+        ..of_32("NF4", [4, 0], 127)
     },
 ];
 
@@ -110,7 +130,7 @@ impl BlockFormat {
         self.block / self.group
     }
 
-    /// Terms that lie together: a block of 256, or two of 32.
+    /// Terms that lie together: a block of 256 or of 64, or two of 32.
     pub(super) const fn chunk(&self) -> usize {
         if self.block == 256 { 256 } else { 64 }
     }
@@ -135,7 +155,7 @@ impl BlockFormat {
         };
         let mins = scales + of_groups;
         let factors = mins + if self.has_mins { of_groups } else { 0 };
-        // A word has d and dmin of a block, or d of two.
+        // A word has d and dmin of a block, d of two, or a d of 32 bits.
         let blocks = if self.has_mins { chunk / self.block } else { 1 };
         Places {
             high: high_at,
@@ -173,18 +193,17 @@ impl BlockFormat {
     pub(super) fn integer_of(&self, bits: u32) -> i8 {
         match self.levels {
             Levels::E2M1 => E2M1[(bits & 15) as usize],
+            Levels::Nf4 => NF4[(bits & 15) as usize],
             Levels::Integer => (bits as i8).wrapping_sub(self.offset),
         }
     }
 
     /// The bits of an integer; none for one that the format does not have.
     pub fn bits_of(&self, q: i8) -> Option<u32> {
-        if self.levels == Levels::E2M1 {
-            // Zero has two; the first is taken.
-            return E2M1
-                .iter()
-                .position(|level| *level == q)
-                .map(|bits| bits as u32);
+        if let Some(table) = self.table() {
+            // Zero has two in E2M1; the first is taken.
+            let place = table.iter().position(|level| *level == q);
+            return place.map(|bits| bits as u32);
         }
         if self.bits[0] == 8 {
             return Some(u32::from(q as u8));
@@ -195,8 +214,65 @@ impl BlockFormat {
     }
 }
 
+impl BlockFormat {
+    /// The integers that bits are places of, in formats with a table.
+    pub(super) const fn table(&self) -> Option<&'static [i8; 16]> {
+        match self.levels {
+            Levels::Integer => None,
+            Levels::E2M1 => Some(&E2M1),
+            Levels::Nf4 => Some(&NF4),
+        }
+    }
+
+    /// The number that stored bits stand for in a value: the integer, or NF4's number.
+    #[inline(always)]
+    pub(super) fn number_of(&self, bits: u32) -> f32 {
+        match self.levels {
+            Levels::Nf4 => NF4_NUMBERS[(bits & 15) as usize],
+            _ => f32::from(self.integer_of(bits)),
+        }
+    }
+
+    /// What products multiply the sums of integers by, of a `d`: itself, or 1/127 of it in NF4.
+    #[inline(always)]
+    pub fn factor_of(&self, d: f32) -> f32 {
+        match self.levels {
+            Levels::Nf4 => hlx_core::arith::mul(d, NF4_STEP),
+            _ => d,
+        }
+    }
+}
+
 /// E2M1's doubled values by their bits.
 pub(super) const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+/// The table of NF4 (Dettmers et al. 2023, *QLoRA: efficient finetuning of quantized LLMs*): quantiles of the normal distribution.
+pub const NF4_NUMBERS: [f32; 16] = [
+    -1.0,
+    -0.696_192_8,
+    -0.525_073_05,
+    -0.394_917_5,
+    -0.284_441_38,
+    -0.184_773_43,
+    -0.091_050_036,
+    0.0,
+    0.079_580_3,
+    0.160_930_2,
+    0.246_112_3,
+    0.337_915_24,
+    0.440_709_83,
+    0.562_617,
+    0.722_956_84,
+    1.0,
+];
+
+/// The nearest integers of 127 times the numbers of NF4.
+pub(super) const NF4: [i8; 16] = [
+    -127, -88, -67, -50, -36, -23, -12, 0, 10, 20, 31, 43, 56, 71, 92, 127,
+];
+
+/// 1/127.
+pub(super) const NF4_STEP: f32 = 1.0 / 127.0;
 
 #[cfg(test)]
 mod tests {
@@ -235,11 +311,20 @@ mod tests {
             ("Q5_K", 5.5),
             ("Q6_K", 6.5625),
             ("MXFP4", 4.25),
+            ("NF4", 4.5),
         ];
         for (name, bits) in stored {
             let format = BlockFormat::named(name).expect("a format");
             let own = format.words([16, 4096]) as f64 * 32.0 / (16.0 * 4096.0);
             assert!((bits..=bits + 0.6).contains(&own), "{name}: {own} bits");
+        }
+    }
+
+    #[test]
+    fn levels_of_nf4_are_the_nearest_integers_of_its_numbers() {
+        for (level, number) in NF4.into_iter().zip(NF4_NUMBERS) {
+            let exact = 127.0 * f64::from(number);
+            assert!((exact - f64::from(level)).abs() < 0.499, "{level}: {exact}");
         }
     }
 }

@@ -36,8 +36,11 @@ const PIECE_CONSTANT: (u32, u32) = (3, PIECE as u32);
 impl BlockFormat {
     /// The shaders' constants.
     pub(super) fn constants(&self) -> [(u32, u32); 9] {
-        let offset = self.offset as u32;
-        let is_e2m1 = self.levels == Levels::E2M1;
+        // (Shaders have NF4's integers with their signs.)
+        let offset = match self.levels {
+            Levels::Nf4 => 0,
+            _ => self.offset as u32,
+        };
         let [block, group, low, high] =
             [self.block, self.group, self.bits[0], self.bits[1]].map(|n| n as u32);
         [
@@ -46,10 +49,10 @@ impl BlockFormat {
             (22, low),
             (23, high),
             (24, offset),
-            (25, u32::from(is_e2m1)),
+            (25, self.levels as u32),
             (26, u32::from(self.has_scales)),
             (27, u32::from(self.has_mins)),
-            (28, u32::from(self.is_brain)),
+            (28, self.factor as u32),
         ]
     }
 }

@@ -2,7 +2,7 @@
 
 use hlx_core::{Buffer, DType, Device};
 
-use super::format::{BlockFormat, PANEL};
+use super::format::{BlockFormat, Factor, Levels, PANEL};
 use crate::element::from_f16;
 use crate::error::{check_indexable, check_sizes};
 use crate::{KernelError, Result, parallel};
@@ -14,13 +14,14 @@ const MOST_MIN: u8 = 63;
 /// A block's integers and floats; those past the format's numbers do not count.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
-    /// The integers q, with their signs. Of [E2M1](super::Levels::E2M1) the doubled values.
+    /// The integers q, with their signs. Of [E2M1](super::Levels::E2M1) the doubled values, of [NF4](super::Levels::Nf4) the
+    /// nearest integers of 127 times the numbers.
     pub q: [i8; 256],
     /// The scales of the groups.
     pub scales: [i8; 16],
     /// Their minima.
     pub mins: [u8; 16],
-    /// What scales the integers.
+    /// What scales the integers; of NF4 the numbers.
     pub d: f32,
     /// What scales the minima.
     pub dmin: f32,
@@ -41,8 +42,8 @@ impl Default for Block {
 /// A weight \[n, k\] in blocks.
 ///
 /// Rows lie in panels of 16, whose words of one place are side by side: \[n / 16, chunks, words of a chunk, 16\]. A chunk is a
-/// block of 256 terms or two of 32. It has the integers' lower bits, then their upper bits, four scales per word, four minima
-/// per word, and `d` with `dmin`, or the two `d`, each of 16 bits.
+/// block of 256 or 64 terms or two of 32. It has the integers' lower bits, then their upper bits, four scales per word, four minima
+/// per word, and `d` with `dmin`, or the two `d`, each of 16 bits, or one `d` of 32.
 #[derive(Clone, Debug)]
 pub struct BlockRows {
     /// u32, as above.
@@ -115,12 +116,16 @@ impl BlockRows {
         let [least, most] = [integers[0], integers[integers.len() - 1]].map(f32::from);
         // Of one scale in 8 bits, so that d has bits enough.
         let scale = if format.has_scales { 32.0 } else { 1.0 };
-        let in_16_bits = |value: f32| match format.is_brain {
-            true => f32::from_bits(value.to_bits() & 0x7f80_0000),
-            false => half::f16::from_f32(value).to_f32(),
+        let stored = |value: f32| match format.factor {
+            Factor::Brain => f32::from_bits(value.to_bits() & 0x7f80_0000),
+            Factor::Half => half::f16::from_f32(value).to_f32(),
+            Factor::Float => value,
         };
-        let d = in_16_bits(2.0 * MOST / (most - least) / scale);
-        let dmin = in_16_bits(MOST / scale);
+        let d = match format.levels {
+            Levels::Nf4 => MOST,
+            _ => stored(2.0 * MOST / (most - least) / scale),
+        };
+        let dmin = stored(MOST / scale);
         Self::new(device, format, [n, k], |row, at, block| {
             let first = (row * k + at * format.block) as u64;
             for (term, q) in block.q[..format.block].iter_mut().enumerate() {
@@ -208,8 +213,13 @@ fn pack(
     }
     let [d, dmin] = [("d", block.d), ("dmin", block.dmin)];
     let factor = |(name, value): (&str, f32)| {
-        half_of(format, value)
-            .ok_or_else(|| format!("{name} is {value:e}, no finite number of 16 bits"))
+        let n = if format.factor == Factor::Float {
+            32
+        } else {
+            16
+        };
+        factor_bits(format, value)
+            .ok_or_else(|| format!("{name} is {value:e}, no finite number of {n} bits"))
     };
     match format.has_mins {
         true => put(places.factors + at, factor(d)? | factor(dmin)? << 16),
@@ -218,22 +228,38 @@ fn pack(
     Ok(())
 }
 
-/// A `d` in 16 bits, if it has that many; what is below 2^-126 is a zero.
-fn half_of(format: &BlockFormat, value: f32) -> Option<u32> {
+/// The bits of a `d`, if it has that many; what is below 2^-126 is a zero.
+fn factor_bits(format: &BlockFormat, value: f32) -> Option<u32> {
     let flushed = hlx_core::arith::flush(value);
-    let bits = match format.is_brain {
-        true => flushed.to_bits() >> 16,
-        false => u32::from(half::f16::from_f32(flushed).to_bits()),
+    let bits = match format.factor {
+        Factor::Brain => flushed.to_bits() >> 16,
+        Factor::Half => u32::from(half::f16::from_f32(flushed).to_bits()),
+        Factor::Float => flushed.to_bits(),
     };
     let is_exact = wide(format, bits).to_bits() == flushed.to_bits();
     (is_exact && value.is_finite()).then_some(bits)
 }
 
-/// The value of 16 bits.
+/// The `d` and the `dmin` of a chunk's block, of the chunk's words of factors; `dmin` is 0 in formats without.
 #[inline(always)]
-pub(super) fn wide(format: &BlockFormat, bits: u32) -> f32 {
-    f32::from_bits(match format.is_brain {
-        true => bits << 16,
-        false => from_f16(bits),
+pub(super) fn factors_of(
+    format: &BlockFormat,
+    block: usize,
+    word: impl Fn(usize) -> u32,
+) -> [f32; 2] {
+    match (format.has_mins, format.factor) {
+        (true, _) => [word(block) & 0xffff, word(block) >> 16].map(|bits| wide(format, bits)),
+        (false, Factor::Float) => [wide(format, word(0)), 0.0],
+        (false, _) => [wide(format, word(0) >> (16 * block) & 0xffff), 0.0],
+    }
+}
+
+/// The value of a `d`'s bits.
+#[inline(always)]
+fn wide(format: &BlockFormat, bits: u32) -> f32 {
+    f32::from_bits(match format.factor {
+        Factor::Brain => bits << 16,
+        Factor::Half => from_f16(bits),
+        Factor::Float => bits,
     })
 }

@@ -3,7 +3,7 @@
 use hlx_core::{Buffer, DType, Device, arith, as_u32, multiversion};
 
 use super::format::{BlockFormat, PANEL};
-use super::packed::{BlockRows, wide};
+use super::packed::{BlockRows, factors_of};
 use crate::Result;
 use crate::error::{check_dtype, check_len, check_sizes};
 use crate::kernel::Kernel;
@@ -17,6 +17,7 @@ const NAME: &str = "block_rows";
 const TASK_ROWS: usize = 16;
 
 /// Looks up rows of a weight \[rows, k\]: `y[i, :] = (d scale) q - dmin min`, in this order in f32, of the row `ids[i]`; y \[n, k\].
+/// In NF4 it is `d` times the table's number.
 /// An id past the rows gives NaN.
 ///
 /// # Errors
@@ -73,14 +74,7 @@ fn row_values(format: &BlockFormat, words: &[u32], row: usize, rows: usize, y: &
     for (words, y) in chunks.zip(y.chunks_mut(chunk)) {
         let word = |at: usize| words[at * PANEL + row % PANEL];
         for (block, y) in y.chunks_mut(format.block).enumerate() {
-            let [d, dmin] = match format.has_mins {
-                true => {
-                    let word = word(places.factors + block);
-                    [word & 0xffff, word >> 16]
-                }
-                false => [word(places.factors) >> (16 * block) & 0xffff, 0],
-            };
-            let of_block = [d, dmin].map(|bits| wide(format, bits));
+            let of_block = factors_of(format, block, |at| word(places.factors + at));
             for (group, y) in y.chunks_mut(format.group).enumerate() {
                 let byte = |first: usize| word(first + group / 4) >> (8 * (group % 4));
                 let [scale, min] = match format.has_scales {
@@ -96,7 +90,7 @@ fn row_values(format: &BlockFormat, words: &[u32], row: usize, rows: usize, y: &
                 let mut q = [0.0; 32];
                 for (i, q) in q[..format.group].iter_mut().enumerate() {
                     let term = block * format.block + group * format.group + i;
-                    *q = f32::from(integer(format, places.high, term, &word));
+                    *q = number(format, places.high, term, &word);
                 }
                 let factors = [of_block[0], scale, of_block[1], min];
                 group_values(&q[..format.group], factors, format.has_mins, y);
@@ -105,8 +99,8 @@ fn row_values(format: &BlockFormat, words: &[u32], row: usize, rows: usize, y: &
     }
 }
 
-/// An integer of a chunk, with its sign.
-fn integer(format: &BlockFormat, high: usize, term: usize, word: &impl Fn(usize) -> u32) -> i8 {
+/// What an integer of a chunk stands for in a value.
+fn number(format: &BlockFormat, high: usize, term: usize, word: &impl Fn(usize) -> u32) -> f32 {
     let [[low_at, low_shift], [high_at, high_shift]] = format.place_of(term % 32);
     let unit = term / 32;
     let [low_bits, high_bits] = format.bits;
@@ -115,11 +109,11 @@ fn integer(format: &BlockFormat, high: usize, term: usize, word: &impl Fn(usize)
         let upper = word(high + unit * high_bits + high_at) >> high_shift & ((1 << high_bits) - 1);
         bits |= upper << low_bits;
     }
-    format.integer_of(bits)
+    format.number_of(bits)
 }
 
 multiversion! {
-    /// The values of a group: of its integers, and of d, the scale, dmin and the minimum.
+    /// The values of a group: of its integers or numbers, and of d, the scale, dmin and the minimum.
     fn group_values<A>(q: &[f32], of_group: [f32; 4], has_mins: bool, y: &mut [f32]) {
         let [d, scale, dmin, min] = of_group;
         let scale = A::mul(d, scale);

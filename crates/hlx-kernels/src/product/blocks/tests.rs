@@ -71,10 +71,19 @@ pub(super) fn any_block(format: &BlockFormat, row: usize, at: usize) -> Block {
             return f32::from_bits(from_f16(bits));
         }
     };
-    let brain = |stream: &mut Stream| f32::from_bits((1 + stream.below(200) as u32) << 23);
-    block.d = match format.is_brain {
-        true => brain(&mut stream),
-        false => half(&mut stream),
+    block.d = match format.factor {
+        Factor::Brain => f32::from_bits((1 + stream.below(200) as u32) << 23),
+        Factor::Half => half(&mut stream),
+        // Of any sign, and below 2^-126 too.
+        Factor::Float => {
+            let bits = stream.below(1 << 32) as u32;
+            let exponent = if extreme {
+                0
+            } else {
+                60 + stream.below(100) as u32
+            };
+            f32::from_bits(bits & 0x807f_ffff | exponent << 23)
+        }
     };
     block.dmin = if format.has_mins {
         half(&mut stream)
@@ -98,7 +107,12 @@ fn expected(format: &BlockFormat, integers: &[i64], exponents: &[i32], row: usiz
                 sum += i128::from(block.scales[group]) * i128::from(dot);
                 mins += i128::from(block.mins[group]) * i128::from(x.iter().sum::<i64>());
             }
-            c = arith::fma(block.d, sum as f32, c);
+            // (The levels of NF4 are 127 times its numbers.)
+            let d = match format.name {
+                "NF4" => arith::mul(block.d, 1.0 / 127.0),
+                _ => block.d,
+            };
+            c = arith::fma(d, sum as f32, c);
             if format.has_mins {
                 c = arith::fma(-block.dmin, mins as f32, c);
             }
@@ -196,7 +210,7 @@ fn every_format_has_the_bits_of_the_law() {
             [70, 66, 4096 + block],
         ];
         // All of them for a format of each length of blocks.
-        let n = if ["Q5_1", "Q6_K"].contains(&format.name) {
+        let n = if ["Q5_1", "Q6_K", "NF4"].contains(&format.name) {
             6
         } else {
             2
@@ -210,7 +224,8 @@ fn every_format_has_the_bits_of_the_law() {
 #[test]
 fn few_rows_of_floats_have_the_bits_of_separate_launches() {
     let sizes = [[1, 21, 4096], [2, 17, 512], [3, 16, 768], [1, 9, 4352]];
-    for (i, name) in ["Q4_K", "Q6_K", "Q8_0", "Q4_1"].into_iter().enumerate() {
+    let names = ["Q4_K", "Q6_K", "Q8_0", "Q4_1", "NF4"];
+    for (i, name) in names.into_iter().enumerate() {
         let format = BlockFormat::named(name).expect("a format");
         for (j, before) in Before::ALL.into_iter().enumerate() {
             let [m, n, k] = sizes[(i + j) % 4];
@@ -242,6 +257,18 @@ fn few_rows_of_floats_have_the_bits_of_separate_launches() {
     }
 }
 
+/// What a value multiplies its scale by.
+fn number(format: &BlockFormat, q: i8) -> f32 {
+    if format.name != "NF4" {
+        return f32::from(q);
+    }
+    let nearest = NF4_NUMBERS.into_iter().min_by(|a, b| {
+        let far = |number: &f32| (127.0 * number - f32::from(q)).abs();
+        far(a).total_cmp(&far(b))
+    });
+    nearest.expect("16 numbers")
+}
+
 #[test]
 fn values_of_rows_are_those_of_the_formula() {
     for format in &BLOCK_FORMATS {
@@ -258,12 +285,12 @@ fn values_of_rows_are_those_of_the_formula() {
                 for (i, found) in found.iter().enumerate() {
                     let block = any_block(format, *id as usize, i / format.block);
                     let (i, group) = (i % format.block, i % format.block / format.group);
-                    let scale = arith::mul(block.d, f32::from(block.scales[group]));
+                    let scale = arith::mul(arith::flush(block.d), f32::from(block.scales[group]));
                     let least = match format.has_mins {
                         true => arith::mul(block.dmin, f32::from(block.mins[group])),
                         false => 0.0,
                     };
-                    let v = arith::sub(arith::mul(scale, f32::from(block.q[i])), least);
+                    let v = arith::sub(arith::mul(scale, number(format, block.q[i])), least);
                     let is_known = (*id as usize) < rows;
                     let is_same = found.to_bits() == v.to_bits();
                     assert!(
@@ -303,14 +330,20 @@ fn what_a_format_cannot_have_is_named() -> Result<()> {
         message("MXFP4", 32, |block| block.q[3] = 5),
         format!("{of_row} the integer 5 is none of MXFP4")
     );
-    for d in [f32::INFINITY, f32::NAN, 70_000.0, 1e-9] {
-        let format = BlockFormat::named("Q8_0").expect("a format");
+    assert_eq!(
+        message("NF4", 64, |block| block.q[3] = 5),
+        format!("{of_row} the integer 5 is none of NF4")
+    );
+    let of_16 = [f32::INFINITY, f32::NAN, 70_000.0, 1e-9].map(|d| ("Q8_0", 16, d));
+    let of_32 = [f32::INFINITY, f32::NAN].map(|d| ("NF4", 32, d));
+    for (name, bits, d) in of_16.into_iter().chain(of_32) {
+        let format = BlockFormat::named(name).expect("a format");
         let read = |_: usize, _: usize, block: &mut Block| block.d = d;
-        let made = BlockRows::new(&device, format, [1, 32], read);
+        let made = BlockRows::new(&device, format, [1, 64], read);
         let text = made.map(|_| ()).expect_err("an error").to_string();
         assert_eq!(
             text,
-            format!("{of_row} d is {d:e}, no finite number of 16 bits")
+            format!("{of_row} d is {d:e}, no finite number of {bits} bits")
         );
     }
     Ok(())

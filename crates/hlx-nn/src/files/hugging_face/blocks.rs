@@ -1,4 +1,4 @@
-//! Matrices of a GGUF file as products read them, in their blocks.
+//! Matrices of a GGUF file, or of a folder in NF4, as products read them, in their blocks.
 
 use std::path::Path;
 
@@ -6,14 +6,40 @@ use hlx_core::Device;
 use hlx_gguf::{Block as Stored, StoredMatrix};
 use hlx_kernels::product::blocks::{Block, BlockFormat, BlockRows};
 
+use super::quantised::Nf4Matrix;
+use super::source::Arriving;
 use crate::Result;
 use crate::error::NnError;
 
-/// Packs a matrix for a device.
+/// Packs a matrix for a device; none of floats.
 ///
 /// # Errors
 /// [`NnError::File`] with the tensor's name for a block with a number that is not finite, and what the device reports.
 pub(super) fn packed(
+    device: &Device,
+    path: &Path,
+    name: &str,
+    arriving: &Arriving,
+) -> Result<Option<BlockRows>> {
+    match arriving {
+        Arriving::Floats(_) => Ok(None),
+        Arriving::Blocks(matrix) => packed_stored(device, path, name, matrix).map(Some),
+        Arriving::Nf4(matrix) => {
+            let fail =
+                |reason: &dyn std::fmt::Display| NnError::file(path, format!("{name}: {reason}"));
+            let format = Nf4Matrix::format().ok_or_else(|| fail(&"no product reads NF4"))?;
+            let read = |row: usize, at: usize, to: &mut Block| matrix.block(row, at, to);
+            let rows = BlockRows::new(device, format, matrix.shape, read);
+            rows.map(Some).map_err(|error| fail(&error))
+        }
+    }
+}
+
+/// Packs a matrix of a GGUF file.
+///
+/// # Errors
+/// [`NnError::File`] with the tensor's name for a block with a number that is not finite, and what the device reports.
+fn packed_stored(
     device: &Device,
     path: &Path,
     name: &str,

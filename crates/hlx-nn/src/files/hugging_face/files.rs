@@ -36,7 +36,7 @@ pub(super) struct Entry {
     pub shape: Vec<usize>,
     /// Its first byte in the file, and how many it has.
     first: u64,
-    n_bytes: usize,
+    pub n_bytes: usize,
 }
 
 #[derive(Deserialize)]
@@ -96,6 +96,13 @@ impl TensorFiles {
         })
     }
 
+    /// All tensors in the order of their names.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        self.tensors
+            .iter()
+            .map(|(name, entry)| (name.as_str(), entry))
+    }
+
     pub fn get(&self, name: &str) -> Option<&Entry> {
         self.tensors.get(name)
     }
@@ -129,14 +136,7 @@ impl TensorSource for TensorFiles {
     }
 
     fn matrix_dtype(&self) -> DType {
-        let matrices = self.tensors.values().filter(|one| one.shape.len() == 2);
-        let mut types = matrices.map(|one| one.dtype);
-        let first = types.next();
-        match first.filter(|first| types.all(|dtype| dtype == *first)) {
-            Some(Dtype::F16) => DType::F16,
-            Some(Dtype::BF16) => DType::BF16,
-            _ => DType::F32,
-        }
+        same_half(self.tensors.values().filter(|one| one.shape.len() == 2))
     }
 
     fn notes(&self) -> &[String] {
@@ -148,6 +148,17 @@ impl TensorSource for TensorFiles {
             (Some(first), Some(second)) => first.equals(one, second, other),
             _ => Ok(false),
         }
+    }
+}
+
+/// The type of 16 bits that all of these tensors have, else f32.
+pub(super) fn same_half<'a>(tensors: impl Iterator<Item = &'a Entry>) -> DType {
+    let mut types = tensors.map(|one| one.dtype);
+    let first = types.next();
+    match first.filter(|first| types.all(|dtype| dtype == *first)) {
+        Some(Dtype::F16) => DType::F16,
+        Some(Dtype::BF16) => DType::BF16,
+        _ => DType::F32,
     }
 }
 

@@ -34,7 +34,7 @@ impl GgufTensors {
     }
 }
 
-fn of_gguf(path: &Path, error: GgufError) -> NnError {
+pub(super) fn of_gguf(path: &Path, error: GgufError) -> NnError {
     match error {
         GgufError::File { path, reason } => NnError::File { path, reason },
         other => NnError::file(path, other),

@@ -1,22 +1,21 @@
-//! Models whose matrices stay in the blocks of a GGUF file: for inference, and as the frozen base of adapters.
+//! Models whose matrices stay in the blocks of a GGUF file or in NF4: for inference, and as the frozen base of adapters.
 
 use std::collections::HashMap;
 use std::path::Path;
 
-use hlx_autograd::DType;
 use hlx_core::Device;
 use hlx_kernels::product::blocks::BlockRows;
 
 use super::names::Place;
-use super::source::{Arriving, TensorSource};
+use super::source::TensorSource;
 use super::{LOADING, blocks, open_model, part_of, read_parameters, stored_shape, tied};
 use crate::error::NnError;
 use crate::layers::lora::is_of_adapter;
 use crate::parameters::load_values;
 use crate::{CausalConfig, CausalLm, InferenceModel, Model, Parameter, ParameterBuilder, Result};
 
-/// As [`import_hugging_face`](super::import_hugging_face), for inference, with matrices in blocks where a GGUF file has them so
-/// ([`hlx_autograd::Tensor::from_blocks`]), and everything else in f32.
+/// As [`import_hugging_face`](super::import_hugging_face), for inference, with matrices in blocks where a GGUF file or a folder has them
+/// so ([`hlx_autograd::Tensor::from_blocks`]). Other matrices are in f32, or in the 16 bits that a folder in NF4 stores them in.
 ///
 /// # Errors
 /// As [`import_hugging_face`](super::import_hugging_face).
@@ -25,12 +24,13 @@ pub fn import_in_blocks(device: &Device, path: &Path) -> Result<InferenceModel<C
     let declare = |b: &mut ParameterBuilder| CausalLm::new(b, &source.config);
     let mut done = 0;
     let blocks = |parameter: &Parameter| source.blocks(device, parameter, &mut done);
-    let model = InferenceModel::with_blocks(device, DType::F32, declare, blocks)?;
+    let dtype = source.tensors.dtype_beside_blocks();
+    let model = InferenceModel::with_blocks(device, dtype, declare, blocks)?;
     source.load_others(device, model.parameters())?;
     Ok(model)
 }
 
-/// Reads a model as the frozen base of adapters, whose parameters alone are its weights: matrices in blocks where a GGUF file has
+/// Reads a model as the frozen base of adapters, whose parameters alone are its weights: matrices in blocks where the files have
 /// them so, others in the type that it stores all of them in, everything else in f32. The adapters have their initial values for
 /// a seed. The model is that of `declare`, whose base must have the parameters of the files.
 ///
@@ -46,7 +46,7 @@ pub fn import_over(
     let source = Source::open(path)?;
     let mut done = 0;
     let blocks = |parameter: &Parameter| source.blocks(device, parameter, &mut done);
-    let dtype = source.tensors.matrix_dtype();
+    let dtype = source.tensors.dtype_beside_blocks();
     // The shape is that of the configuration, which may differ from the files' in what no parameter shows, such as dropout.
     let model = Model::over_base(device, seed, dtype, declare, blocks)?;
     if let Some(base) = model.weights().base() {
@@ -112,10 +112,8 @@ impl Source {
             return Ok(None);
         }
         let shape = self.tensors.shape(&place.name).unwrap_or_default();
-        let Arriving::Blocks(matrix) = part_of(&*self.tensors, shape, place)? else {
-            return Ok(None);
-        };
-        blocks::packed(device, self.tensors.path(), &place.name, &matrix).map(Some)
+        let arriving = part_of(&*self.tensors, shape, place)?;
+        blocks::packed(device, self.tensors.path(), &place.name, &arriving)
     }
 
     /// Fails unless the tensors have these parameters, in their shapes, and no others.

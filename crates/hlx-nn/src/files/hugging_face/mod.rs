@@ -16,6 +16,7 @@ mod quantised;
 mod read;
 mod rotary;
 mod source;
+mod stored;
 mod tied;
 mod which;
 mod write;
@@ -34,12 +35,13 @@ use crate::{
     ParameterBuilder, Result,
 };
 
-use self::gguf::GgufTensors;
 pub use self::gguf::{GGUF_FILE, gguf_of};
 pub use self::in_blocks::{import_in_blocks, import_over};
 pub use self::names::hugging_face_name;
 pub(crate) use self::names::{Place, place_of};
+pub use self::quantised::Nf4Matrix;
 pub use self::source::{Arriving, TensorSource};
+pub use self::stored::{has_blocks, is_nf4_folder, stored_sha256, write_as_stored};
 pub(crate) use self::write::to_safetensors;
 pub use self::write::{
     NamedTensor, export_hugging_face, hugging_face_config, hugging_face_files,
@@ -181,22 +183,6 @@ pub fn import_hugging_face_as(
         model.load(parameter, &values)
     })?;
     Ok(model)
-}
-
-/// Whether a GGUF file, or that of a folder, has matrices in blocks.
-///
-/// # Errors
-/// [`NnError::File`] for a file that is missing, broken or cut.
-pub fn has_blocks(path: &Path) -> Result<bool> {
-    let Some(file) = gguf_of(path) else {
-        return Ok(false);
-    };
-    let tensors = GgufTensors::open(&file)?;
-    let has = tensors
-        .names()
-        .into_iter()
-        .any(|name| tensors.in_blocks(name));
-    Ok(has)
 }
 
 /// Where the files have each parameter of a configuration's model, in the order of declaration. The files are

@@ -5,6 +5,7 @@ use std::path::Path;
 use hlx_autograd::DType;
 use hlx_gguf::{StoredMatrix, widen};
 
+use super::quantised::Nf4Matrix;
 use crate::Result;
 use crate::error::NnError;
 
@@ -15,6 +16,8 @@ pub enum Arriving {
     Floats(Vec<f32>),
     /// A matrix in blocks of quantised weights, as a GGUF file stores it; its rows are in the model's order.
     Blocks(StoredMatrix),
+    /// A matrix in NF4, as a folder of bitsandbytes stores it.
+    Nf4(Nf4Matrix),
 }
 
 impl Arriving {
@@ -25,6 +28,7 @@ impl Arriving {
     pub fn into_floats(self, path: &Path, name: &str) -> Result<Vec<f32>> {
         match self {
             Self::Floats(values) => Ok(values),
+            Self::Nf4(matrix) => Ok(matrix.values()),
             Self::Blocks(matrix) => {
                 let values = widen(matrix.kind, &matrix.bytes);
                 let values = values.map_err(|error| NnError::file(path, error))?;
@@ -42,6 +46,7 @@ impl Arriving {
                 let n = values.len() / parts;
                 Self::Floats(values[part * n..(part + 1) * n].to_vec())
             }
+            Self::Nf4(matrix) => Self::Nf4(matrix.rows(part, parts)),
             Self::Blocks(matrix) => {
                 let n = matrix.bytes.len() / parts;
                 let [rows, columns] = matrix.shape;
@@ -99,6 +104,11 @@ pub trait TensorSource {
     /// The type that all matrices are stored in, if it is the same one of 16 bits, else f32.
     fn matrix_dtype(&self) -> DType {
         DType::F32
+    }
+
+    /// The type that all matrices outside of blocks are stored in, if it is the same one of 16 bits, else f32.
+    fn dtype_beside_blocks(&self) -> DType {
+        self.matrix_dtype()
     }
 
     /// The lines that are to be said of what is not read.

@@ -1,6 +1,6 @@
 //! Vectors of 16 integers of 32 bits, and what the sums do with them.
 
-use super::super::format::{BlockFormat, E2M1, PANEL};
+use super::super::format::{BlockFormat, E2M1, NF4, PANEL};
 
 /// Operations on 16 integers of 32 bits, of which some are four bytes each.
 ///
@@ -21,8 +21,8 @@ pub(super) trait Lanes {
     fn left(x: Self::Ints, shift: usize) -> Self::Ints;
     /// Byte i with its sign.
     fn signed_byte(x: Self::Ints, i: usize) -> Self::Ints;
-    /// Four E2M1 numbers as the doubled values plus 12.
-    fn levels(x: Self::Ints) -> Self::Ints;
+    /// Four integers of a table by their places.
+    fn levels(x: Self::Ints, table: &'static Table) -> Self::Ints;
     /// `sum + sum over the words of the dot products of four bytes`, of which the first have no sign and are at most `largest`.
     fn dots(sum: Self::Ints, bytes: &[Self::Ints], x: &[i32], largest: i32) -> Self::Ints;
     /// Has lines brought into the cache, from a place on, which may be behind the last one.
@@ -41,7 +41,7 @@ pub(super) trait Chains: Lanes {
     fn store_floats(x: Self::Floats, to: &mut [f32; PANEL]);
     /// The floats that are nearest to integers.
     fn nearest(x: Self::Ints) -> Self::Floats;
-    /// The values of the lower 16 bits, or the upper ones, as the format has them.
+    /// What multiplies sums, of the lower 16 bits, of the upper ones, or of all 32, as the format has them.
     fn wide(format: &BlockFormat, x: Self::Ints, upper: bool) -> Self::Floats;
     /// `a * b + c`, rounded once.
     fn fma(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
@@ -63,16 +63,23 @@ pub(super) trait Chains: Lanes {
     }
 }
 
-/// E2M1's doubled values plus 12, by their bits.
-pub(super) const LEVELS: [u8; 16] = {
-    let mut levels = [0; 16];
+/// The integers of a format without signs, by their bits, for each 16 bytes of a vector.
+pub(super) type Table = [[u8; 16]; 4];
+
+/// The table of E2M1: the doubled values plus 12.
+pub(super) static E2M1_BYTES: Table = without_signs(&E2M1, 12);
+/// The table of NF4: the levels plus 127.
+pub(super) static NF4_BYTES: Table = without_signs(&NF4, 127);
+
+const fn without_signs(levels: &[i8; 16], offset: i16) -> Table {
+    let mut bytes = [0; 16];
     let mut i = 0;
     while i < 16 {
-        levels[i] = (E2M1[i] + 12) as u8;
+        bytes[i] = (levels[i] as i16 + offset) as u8;
         i += 1;
     }
-    levels
-};
+    [bytes; 4]
+}
 
 /// Plain Rust, for compilers to make vectors of.
 pub(super) struct Portable;
@@ -131,8 +138,9 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
-    fn levels(x: Self::Ints) -> Self::Ints {
-        x.map(|x| i32::from_le_bytes(x.to_le_bytes().map(|byte| LEVELS[usize::from(byte & 15)])))
+    fn levels(x: Self::Ints, table: &'static Table) -> Self::Ints {
+        let of = |byte: u8| table[0][usize::from(byte & 15)];
+        x.map(|x| i32::from_le_bytes(x.to_le_bytes().map(of)))
     }
 
     #[inline(always)]

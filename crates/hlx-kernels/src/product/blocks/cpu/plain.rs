@@ -3,7 +3,7 @@
 use hlx_core::multiversion;
 
 use super::super::format::{BlockFormat, FORMATS, PANEL};
-use super::super::packed::wide;
+use super::super::packed::factors_of;
 use super::lanes::{Lanes, Portable};
 use super::sums::{Block, of_block};
 use super::{ROWS, Strip};
@@ -42,22 +42,14 @@ pub(super) fn portable<const F: usize>(strip: &Strip<'_>, chains: &mut [[f32; PA
 }
 
 multiversion! {
-    /// The `d` and the `dmin` of a chunk's blocks.
+    /// What multiplies the sums of a chunk's blocks: of `d` and `dmin`.
     fn floats_of(lines: &[[u32; PANEL]], format: &BlockFormat, to: &mut [[[f32; PANEL]; 2]]) {
         let words = &lines[format.places().factors..];
         for (at, [d, dmin]) in to.iter_mut().enumerate() {
-            match format.has_mins {
-                true => {
-                    for i in 0..PANEL {
-                        d[i] = wide(format, words[at][i] & 0xffff);
-                        dmin[i] = wide(format, words[at][i] >> 16);
-                    }
-                }
-                false => {
-                    for i in 0..PANEL {
-                        d[i] = wide(format, (words[0][i] >> (16 * at)) & 0xffff);
-                    }
-                }
+            for i in 0..PANEL {
+                let factors = factors_of(format, at, |word| words[word][i]);
+                d[i] = format.factor_of(factors[0]);
+                dmin[i] = factors[1];
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use hlx_core::cpu::{SimdLevel, simd_level};
 
 use super::super::format::{BlockFormat, FORMATS, Levels, N_FORMATS, PANEL};
-use super::lanes::{Chains, Lanes};
+use super::lanes::{Chains, E2M1_BYTES, Lanes, NF4_BYTES};
 use super::plain::portable;
 use super::{Row, Strip};
 
@@ -64,6 +64,7 @@ macro_rules! kernels_of {
             $kernel::<8>,
             $kernel::<9>,
             $kernel::<10>,
+            $kernel::<11>,
         ]
     };
 }
@@ -252,11 +253,16 @@ fn unpack<L: Lanes>(
         };
         *to = L::or(lower, L::left(upper, low));
     }
-    if format.levels == Levels::E2M1 {
+    let table = match format.levels {
+        Levels::Integer => None,
+        Levels::E2M1 => Some((&E2M1_BYTES, 24)),
+        Levels::Nf4 => Some((&NF4_BYTES, 254)),
+    };
+    if let Some((table, largest)) = table {
         for to in to {
-            *to = L::levels(*to);
+            *to = L::levels(*to, table);
         }
-        return 24;
+        return largest;
     }
     match low {
         8 => 255,

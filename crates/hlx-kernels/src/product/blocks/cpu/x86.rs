@@ -4,9 +4,9 @@ use std::arch::x86_64::*;
 
 use hlx_core::cpu::SimdLevel;
 
-use super::super::format::{BlockFormat, PANEL};
+use super::super::format::{BlockFormat, Factor, NF4_STEP, PANEL};
 use super::Strip;
-use super::lanes::{Chains, LEVELS, Lanes};
+use super::lanes::{Chains, Lanes, Table};
 use super::sums::{Instructions, kernels_of, of_strip};
 
 /// Those that the processor has at the level, the slowest first.
@@ -57,9 +57,6 @@ struct Vnni;
 
 /// One vector of sixteen.
 struct Wide;
-
-/// The table of E2M1 for each 16 bytes of a vector.
-const TABLE: [[u8; 16]; 4] = [LEVELS; 4];
 
 macro_rules! narrow {
     ($name:ident, $dots:item) => {
@@ -135,9 +132,9 @@ macro_rules! narrow {
             }
 
             #[inline(always)]
-            fn levels(x: Self::Ints) -> Self::Ints {
+            fn levels(x: Self::Ints, table: &'static Table) -> Self::Ints {
                 unsafe {
-                    let table = _mm256_loadu_si256(TABLE.as_ptr().cast());
+                    let table = _mm256_loadu_si256(table.as_ptr().cast());
                     [_mm256_shuffle_epi8(table, x[0]), _mm256_shuffle_epi8(table, x[1])]
                 }
             }
@@ -176,15 +173,20 @@ macro_rules! narrow {
             #[inline(always)]
             fn wide(format: &BlockFormat, x: Self::Ints, upper: bool) -> Self::Floats {
                 unsafe {
-                    let x = match (format.is_brain, upper) {
-                        (true, true) => Self::left(Self::masked::<0xffff>(x, 16), 16),
-                        (true, false) => Self::left(x, 16),
-                        (false, true) => Self::masked::<0xffff>(x, 16),
-                        (false, false) => Self::masked::<0xffff>(x, 0),
+                    let floats = |x: Self::Ints| [_mm256_castsi256_ps(x[0]), _mm256_castsi256_ps(x[1])];
+                    let x = match (format.factor, upper) {
+                        (Factor::Float, _) => {
+                            let step = _mm256_set1_ps(NF4_STEP);
+                            let [low, high] = floats(x);
+                            return [_mm256_mul_ps(low, step), _mm256_mul_ps(high, step)];
+                        }
+                        (Factor::Brain, true) => {
+                            return floats(Self::left(Self::masked::<0xffff>(x, 16), 16));
+                        }
+                        (Factor::Brain, false) => return floats(Self::left(x, 16)),
+                        (Factor::Half, true) => Self::masked::<0xffff>(x, 16),
+                        (Factor::Half, false) => Self::masked::<0xffff>(x, 0),
                     };
-                    if format.is_brain {
-                        return [_mm256_castsi256_ps(x[0]), _mm256_castsi256_ps(x[1])];
-                    }
                     // (Packed by halves of vectors, which are put in order.)
                     let halves = _mm256_packus_epi32(x[0], x[1]);
                     let halves = _mm256_permute4x64_epi64::<0b11_01_10_00>(halves);
@@ -339,9 +341,9 @@ impl Lanes for Wide {
     }
 
     #[inline(always)]
-    fn levels(x: Self::Ints) -> Self::Ints {
+    fn levels(x: Self::Ints, table: &'static Table) -> Self::Ints {
         unsafe {
-            let table = _mm512_loadu_si512(TABLE.as_ptr().cast());
+            let table = _mm512_loadu_si512(table.as_ptr().cast());
             _mm512_shuffle_epi8(table, x)
         }
     }
@@ -392,10 +394,11 @@ impl Chains for Wide {
     #[inline(always)]
     fn wide(format: &BlockFormat, x: Self::Ints, upper: bool) -> Self::Floats {
         unsafe {
-            let x = if upper { _mm512_srli_epi32::<16>(x) } else { x };
-            match format.is_brain {
-                true => _mm512_castsi512_ps(_mm512_slli_epi32::<16>(x)),
-                false => _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)),
+            let part = if upper { _mm512_srli_epi32::<16>(x) } else { x };
+            match format.factor {
+                Factor::Float => _mm512_mul_ps(_mm512_castsi512_ps(x), _mm512_set1_ps(NF4_STEP)),
+                Factor::Brain => _mm512_castsi512_ps(_mm512_slli_epi32::<16>(part)),
+                Factor::Half => _mm512_cvtph_ps(_mm512_cvtepi32_epi16(part)),
             }
         }
     }

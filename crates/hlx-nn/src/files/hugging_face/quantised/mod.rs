@@ -1,5 +1,5 @@
-//! Folders whose matrices other programs have quantised to 4 bits: GPTQ, AWQ, and NF4 of bitsandbytes. They are read by
-//! widening each matrix to f32.
+//! Folders whose matrices other programs have quantised to 4 bits: GPTQ, AWQ, and NF4 of bitsandbytes. Matrices of NF4 can stay as
+//! they are; the others are read by widening each to f32.
 //!
 //! Each value is one product of f32, of a scale and an integer or an entry of a table. That of GPTQ and of AWQ is exact:
 //! a scale of f16 times an integer of 5 bits. What would be a subnormal is a zero of its sign.
@@ -11,14 +11,16 @@ mod packed;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use hlx_autograd::DType;
 use safetensors::tensor::Dtype;
 
 pub(super) use self::config::{Scheme, take_scheme};
+pub use self::nf4::Nf4Matrix;
 
 use self::nf4::Nf4;
 use self::packed::Packed;
-use super::files::TensorFiles;
-use super::source::{TensorSource, check_finite};
+use super::files::{TensorFiles, same_half};
+use super::source::{Arriving, TensorSource, check_finite};
 use crate::Result;
 use crate::error::NnError;
 
@@ -156,6 +158,32 @@ impl TensorSource for QuantisedFiles {
         };
         check_finite(self.path(), name, &values)?;
         Ok(values)
+    }
+
+    fn in_blocks(&self, name: &str) -> bool {
+        let form = self.matrices.get(name).map(|matrix| &matrix.form);
+        matches!(form, Some(Form::Nf4(nf4)) if nf4.is_own())
+    }
+
+    fn arriving(&self, name: &str) -> Result<Arriving> {
+        if let Some(Form::Nf4(nf4)) = self.matrices.get(name).map(|matrix| &matrix.form)
+            && let Some(matrix) = nf4.matrix(&self.files)?
+        {
+            if !matrix.scales.iter().all(|scale| scale.is_finite()) {
+                check_finite(self.path(), name, &matrix.values())?;
+            }
+            return Ok(Arriving::Nf4(matrix));
+        }
+        self.values(name).map(Arriving::Floats)
+    }
+
+    fn dtype_beside_blocks(&self) -> DType {
+        // Matrices that are widened have values of f32.
+        if self.matrices.keys().any(|name| !self.in_blocks(name)) {
+            return DType::F32;
+        }
+        let of_matrices = self.others.iter().filter_map(|name| self.files.get(name));
+        same_half(of_matrices.filter(|entry| entry.shape.len() == 2))
     }
 
     fn notes(&self) -> &[String] {

@@ -13,7 +13,10 @@
 //! ```
 //!
 //! Each product and the sum are rounded to f32. bitsandbytes then rounds to its own type, which is not done here.
+//!
+//! A matrix of NF4's own table whose rows and blocks are whole blocks of 64 values can stay as it is ([`Nf4::matrix`]).
 
+use hlx_kernels::product::blocks::{Block, BlockFormat, NF4_NUMBERS};
 use safetensors::tensor::Dtype;
 use serde::Deserialize;
 
@@ -59,10 +62,77 @@ struct State {
     nested_offset: Option<f32>,
 }
 
+/// Values of a block of [`Nf4Matrix`].
+const BLOCK: usize = 64;
+
+/// A matrix in blocks of 64 values of NF4's table, each with a scale.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Nf4Matrix {
+    /// Rows and values of a row, a multiple of 64.
+    pub shape: [usize; 2],
+    /// Two places of the table per byte, the first in the upper half.
+    pub bytes: Vec<u8>,
+    /// The scale of each block.
+    pub scales: Vec<f32>,
+}
+
+impl Nf4Matrix {
+    /// The format of its blocks, as products read them.
+    pub fn format() -> Option<&'static BlockFormat> {
+        BlockFormat::named("NF4")
+    }
+
+    fn place(&self, at: usize) -> u8 {
+        place_of(&self.bytes, at)
+    }
+
+    /// Writes block `at` of a row.
+    pub fn block(&self, row: usize, at: usize, to: &mut Block) {
+        let block = row * (self.shape[1] / BLOCK) + at;
+        for (i, q) in to.q[..BLOCK].iter_mut().enumerate() {
+            // The nearest integer of 127 times the number.
+            let number = NF4_NUMBERS[usize::from(self.place(block * BLOCK + i))];
+            *q = (127.0 * number).round() as i8;
+        }
+        to.d = self.scales[block];
+    }
+
+    /// All values, \[rows, columns\].
+    pub fn values(&self) -> Vec<f32> {
+        let value = |at| {
+            product(
+                NF4_NUMBERS[usize::from(self.place(at))],
+                self.scales[at / BLOCK],
+            )
+        };
+        (0..2 * self.bytes.len()).map(value).collect()
+    }
+
+    /// One of `parts` equal parts of its rows.
+    pub fn rows(self, part: usize, parts: usize) -> Self {
+        let [rows, columns] = self.shape;
+        let (n_bytes, n_scales) = (self.bytes.len() / parts, self.scales.len() / parts);
+        Self {
+            shape: [rows / parts, columns],
+            bytes: self.bytes[part * n_bytes..(part + 1) * n_bytes].to_vec(),
+            scales: self.scales[part * n_scales..(part + 1) * n_scales].to_vec(),
+        }
+    }
+}
+
+/// The place in the table of a value.
+fn place_of(bytes: &[u8], at: usize) -> u8 {
+    match at.is_multiple_of(2) {
+        true => bytes[at / 2] >> 4,
+        false => bytes[at / 2] & 15,
+    }
+}
+
 /// A matrix of a folder.
 pub struct Nf4 {
     name: String,
     state: State,
+    table: Vec<f32>,
 }
 
 impl Nf4 {
@@ -100,8 +170,45 @@ impl Nf4 {
                 state.shape, state.blocksize
             )));
         }
-        let name = name.to_owned();
-        Ok(Self { name, state })
+        let (name, table) = (name.to_owned(), Vec::new());
+        let mut found = Self { name, state, table };
+        found.table = found.floats_of(files, "quant_map", 16)?;
+        Ok(found)
+    }
+
+    /// The shape of a matrix that can stay as it is: of NF4's own table, with rows and blocks of whole blocks of 64 values.
+    fn own_shape(&self) -> Option<[usize; 2]> {
+        let bits = |table: &[f32]| table.iter().map(|one| one.to_bits()).collect::<Vec<u32>>();
+        let &[rows, columns] = &self.state.shape[..] else {
+            return None;
+        };
+        let is_whole = columns.is_multiple_of(BLOCK) && self.state.blocksize.is_multiple_of(BLOCK);
+        (is_whole && bits(&self.table) == bits(&NF4_NUMBERS)).then_some([rows, columns])
+    }
+
+    /// Whether [`Nf4::matrix`] gives the matrix.
+    pub fn is_own(&self) -> bool {
+        self.own_shape().is_some()
+    }
+
+    /// The matrix as it is stored, with one scale per block of 64 values, if it can stay so.
+    ///
+    /// # Errors
+    /// As [`Nf4::values`].
+    pub fn matrix(&self, files: &TensorFiles) -> Result<Option<Nf4Matrix>> {
+        let Some(shape) = self.own_shape() else {
+            return Ok(None);
+        };
+        let blocks = shape[0] * shape[1] / BLOCK;
+        let of_block = self.state.blocksize / BLOCK;
+        let scales = self.scales(files, blocks.div_ceil(of_block))?;
+        let scales = (0..blocks).map(|block| scales[block / of_block]).collect();
+        let bytes = Part::read(files, &self.name, &[Dtype::U8])?.bytes;
+        Ok(Some(Nf4Matrix {
+            shape,
+            bytes,
+            scales,
+        }))
     }
 
     /// The shape of the matrix.
@@ -116,16 +223,10 @@ impl Nf4 {
     pub fn values(&self, files: &TensorFiles) -> Result<Vec<f32>> {
         let n: usize = self.state.shape.iter().product();
         let scales = self.scales(files, n.div_ceil(self.state.blocksize))?;
-        let table = self.floats_of(files, "quant_map", 16)?;
         let bytes = Part::read(files, &self.name, &[Dtype::U8])?.bytes;
         let value = |at: usize| {
-            let byte = bytes[at / 2];
-            let q = if at.is_multiple_of(2) {
-                byte >> 4
-            } else {
-                byte & 15
-            };
-            product(table[usize::from(q)], scales[at / self.state.blocksize])
+            let number = self.table[usize::from(place_of(&bytes, at))];
+            product(number, scales[at / self.state.blocksize])
         };
         Ok((0..n).map(value).collect())
     }
