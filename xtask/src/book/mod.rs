@@ -67,7 +67,7 @@ pub fn run(args: &[String]) -> Outcome {
     })?;
     if has_api {
         step("rustdoc", || {
-            lint::documentation()?;
+            lint::document(&[])?;
             api::copy(&documented, &book.join("api"))
         })?;
     }
