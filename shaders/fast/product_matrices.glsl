@@ -1,18 +1,23 @@
 // The product of operands of 16 bits (round.comp) by cooperative matrices with sums of f32, of any shape that a device lists:
-//   C[i, m, n] = sum over k of a[i, m, k] b[i % groups, n, k], -0 to +0; then bias[n] is added, -0 to +0; then ADDS adds extra,
+//   C[i, m, n] = sum over k of a[i % groups, m, k] b[i, n, k], -0 to +0; then bias[n] is added, -0 to +0; then ADDS adds extra,
 // or what C held. A sum is one chain of matrices along k in every tile, so that neither the tile nor the number of rows changes it.
 //
 // A workgroup's tile of results is cut among its subgroups. Some terms pass through shared memory at a time; the next ones are on
 // their way into registers meanwhile, and with two BUFFERS from there into the other one.
 //
-// a: batch matrices of lines of units of eight halves: M lines of K terms, or A_COLUMNS K lines of M; b likewise with N.
+// a: matrices of lines of units of eight halves: M lines of K terms, or A_COLUMNS K lines of M; b likewise with N.
+//
+// OF_GROUPS: which rows or terms a product has is known on the device alone, by bounds:
+//   BOUNDED 1: C has M rows, and a M lines; those from bounds[g] to bounds[g + 1] are multiplied with b of group g, counted from
+//              first_group. The tiles of a group follow those of the one before; the grid has as many as there can be.
+//   BOUNDED 2: a and b have K lines; product i is of those from bounds[first_group + i] to the next bound.
 #include "../include/arith.glsl"
 #include "../include/half_matrices.glsl"
 
 layout(constant_id = 0) const bool HAS_BIAS = false;
 // What is added at the end: 0 nothing, 1 extra, 2 C itself.
 layout(constant_id = 1) const uint ADDS = 0;
-// N is a multiple of four.
+// Rows of C begin at multiples of four.
 layout(constant_id = 2) const bool VECTORS = false;
 layout(constant_id = 3) const bool A_COLUMNS = false;
 layout(constant_id = 8) const bool B_COLUMNS = false;
@@ -32,9 +37,11 @@ layout(constant_id = 15) const uint BUFFERS = 2;
 
 layout(push_constant) uniform Push {
     uint batch, m, n, k;
-    uint groups;             // different matrices b
+    uint groups;             // different matrices a; BOUNDED 1: groups
     uint a_line, b_line;     // units of a line
     uint a_matrix, b_matrix; // units of a matrix
+    uint c_first, c_line;    // the first result's place in C, and from row to row
+    uint first_group;
 } push;
 
 layout(set = 0, binding = 0) readonly restrict buffer A { uvec4 a[]; };
@@ -42,6 +49,12 @@ layout(set = 0, binding = 1) readonly restrict buffer B { uvec4 b[]; };
 layout(set = 0, binding = 2) readonly buffer Bias { float bias[]; };
 layout(set = 0, binding = 3) readonly buffer Extra { float extra[]; };
 layout(set = 0, binding = 4) buffer C { float c[]; };
+#ifdef OF_GROUPS
+layout(constant_id = 16) const uint BOUNDED = 1u;
+layout(set = 0, binding = 5) readonly buffer Bounds { uint bounds[]; };
+#else
+const uint BOUNDED = 0u;
+#endif
 
 const uint SUBGROUP = THREADS / (ROWS / OWN_ROWS * (COLUMNS / OWN_COLUMNS));
 const uint DOWN = OWN_ROWS / SIDE_M;
@@ -93,7 +106,7 @@ float finished(float sum, float of_bias, float added) {
 }
 
 // Whether units from this one on of a line of terms, or lines of terms, have terms.
-#define HAS_TERM(term) (WHOLE_STEPS || (term) < push.k)
+#define HAS_TERM(term) (WHOLE_STEPS || (term) < terms)
 
 // Loads a thread's units of the step whose first term this is; past the last term they are zeros, and past the last vector they
 // are others, whose results are not stored.
@@ -122,14 +135,46 @@ float finished(float sum, float of_bias, float added) {
 void main() {
     uint across = (push.n + COLUMNS - 1u) / COLUMNS;
     uint down = (push.m + ROWS - 1u) / ROWS;
-    uint product = hlx_group() / (across * down);
-    if (product >= push.batch) return;
-    uvec2 own = tile_of(hlx_group() % (across * down), down, across);
-    uint first_m = own.x * ROWS;
-    uint first_n = own.y * COLUMNS;
+    uint product;
+    uint first_m;
+    uint first_n;
+    // Where the rows end, the first term, and how many there are.
+    uint end_m = push.m;
+    uint first_k = 0u;
+    uint terms = push.k;
+    if (BOUNDED == 1u) {
+#ifdef OF_GROUPS
+        first_n = hlx_group() % across * COLUMNS;
+        uint tile = hlx_group() / across;
+        for (product = 0u; product < push.groups; ++product) {
+            first_m = bounds[push.first_group + product];
+            end_m = min(bounds[push.first_group + product + 1u], push.m);
+            uint tiles = first_m < end_m ? (end_m - first_m + ROWS - 1u) / ROWS : 0u;
+            if (tile < tiles) break;
+            tile -= tiles;
+        }
+        if (product >= push.groups) return;
+        first_m += tile * ROWS;
+#endif
+    } else {
+        product = hlx_group() / (across * down);
+        if (product >= push.batch) return;
+        uvec2 own = tile_of(hlx_group() % (across * down), down, across);
+        first_m = own.x * ROWS;
+        first_n = own.y * COLUMNS;
+    }
+#ifdef OF_GROUPS
+    if (BOUNDED == 2u) {
+        uint end = min(bounds[push.first_group + product + 1u], push.k);
+        first_k = min(bounds[push.first_group + product], end);
+        terms = end - first_k;
+    }
+#endif
     uint own_m = gl_SubgroupID / (COLUMNS / OWN_COLUMNS) * OWN_ROWS;
     uint own_n = gl_SubgroupID % (COLUMNS / OWN_COLUMNS) * OWN_COLUMNS;
-    uint c_first = product * push.m * push.n;
+    uint a_first = BOUNDED == 0u ? product % push.groups * push.a_matrix : first_k * push.a_line;
+    uint b_first = BOUNDED == 2u ? first_k * push.b_line : product * push.b_matrix;
+    uint c_first = push.c_first + (BOUNDED == 1u ? 0u : product * push.m * push.c_line);
 
     // Of each load, where its unit of the first step is, its first term, and where it goes.
     uint a_at[A_LOADS];
@@ -140,9 +185,9 @@ void main() {
     uint b_shared[B_LOADS];
     [[unroll]] for (uint l = 0u; l < A_LOADS; ++l) {
         uvec2 place = place_of(gl_LocalInvocationIndex + l * THREADS, A_UNITS);
-        uint line = A_COLUMNS ? place.x : min(first_m + place.x, push.m - 1u);
+        uint line = A_COLUMNS ? place.x : min(first_m + place.x, end_m - 1u);
         uint unit = A_COLUMNS ? min(first_m / 8u + place.y, push.a_line - 1u) : place.y;
-        a_at[l] = product * push.a_matrix + line * push.a_line + unit;
+        a_at[l] = a_first + line * push.a_line + unit;
         a_term[l] = A_COLUMNS ? place.x : 8u * place.y;
         a_shared[l] = place.x * A_STRIDE + place.y;
     }
@@ -150,7 +195,7 @@ void main() {
         uvec2 place = place_of(gl_LocalInvocationIndex + l * THREADS, B_UNITS);
         uint line = B_COLUMNS ? place.x : min(first_n + place.x, push.n - 1u);
         uint unit = B_COLUMNS ? min(first_n / 8u + place.y, push.b_line - 1u) : place.y;
-        b_at[l] = product % push.groups * push.b_matrix + line * push.b_line + unit;
+        b_at[l] = b_first + line * push.b_line + unit;
         b_term[l] = B_COLUMNS ? place.x : 8u * place.y;
         b_shared[l] = B_FIRST + place.x * B_STRIDE + place.y;
     }
@@ -162,9 +207,9 @@ void main() {
     FETCH(0u)
     PUT(0u)
     uint part = 0u;
-    [[dont_unroll]] for (uint first = 0u; first < push.k; first += STEP) {
+    [[dont_unroll]] for (uint first = 0u; first < terms; first += STEP) {
         barrier();
-        uint next = min(first + STEP, (push.k - 1u) / STEP * STEP);
+        uint next = min(first + STEP, (terms - 1u) / STEP * STEP);
         // (The last step's is loaded once more: a branch would keep the loads from their place among the products.)
         FETCH(next)
         [[unroll]] for (uint k = 0u; k < STEP; k += DEPTH) {
@@ -198,7 +243,7 @@ void main() {
     barrier();
 
     // Matrices go to C as they are.
-    bool is_whole = VECTORS && first_m + ROWS <= push.m && first_n + COLUMNS <= push.n;
+    bool is_whole = VECTORS && first_m + ROWS <= end_m && first_n + COLUMNS <= push.n;
     uint results = gl_SubgroupID * OWN_RESULTS;
     [[unroll]] for (uint i = 0u; i < DOWN; ++i) {
         [[unroll]] for (uint j = 0u; j < ACROSS; ++j) {
@@ -206,15 +251,15 @@ void main() {
             if (is_whole) {
                 uint row = first_m + own_m + i * SIDE_M;
                 uint column = first_n + own_n + j * SIDE_N;
-                uint at = c_first + row * push.n + column;
+                uint at = c_first + row * push.c_line + column;
                 Sums of_bias = Sums(0.0);
                 Sums other = Sums(0.0);
                 // Loaded with a stride of zero, a matrix has the bias of its column in each place.
                 if (HAS_BIAS) coopMatLoad(of_bias, bias, column, 0u, gl_CooperativeMatrixLayoutRowMajor);
-                if (ADDS == 1u) coopMatLoad(other, extra, at, push.n, gl_CooperativeMatrixLayoutRowMajor);
-                if (ADDS == 2u) coopMatLoad(other, c, at, push.n, gl_CooperativeMatrixLayoutRowMajor);
+                if (ADDS == 1u) coopMatLoad(other, extra, at, push.c_line, gl_CooperativeMatrixLayoutRowMajor);
+                if (ADDS == 2u) coopMatLoad(other, c, at, push.c_line, gl_CooperativeMatrixLayoutRowMajor);
                 [[unroll]] for (uint e = 0u; e < v.length(); ++e) v[e] = finished(v[e], of_bias[e], other[e]);
-                coopMatStore(v, c, at, push.n, gl_CooperativeMatrixLayoutRowMajor);
+                coopMatStore(v, c, at, push.c_line, gl_CooperativeMatrixLayoutRowMajor);
             }
             // (A `continue` above would keep this loop from being unrolled, and all sums in memory.)
             if (!is_whole)
@@ -226,8 +271,8 @@ void main() {
             [[dont_unroll]] for (uint at = gl_SubgroupInvocationID; at < SIDE_M * OWN_COLUMNS; at += SUBGROUP) {
                 uint row = first_m + own_m + i * SIDE_M + at / OWN_COLUMNS;
                 uint column = first_n + own_n + at % OWN_COLUMNS;
-                if (row < push.m && column < push.n) {
-                    uint of = c_first + row * push.n + column;
+                if (row < end_m && column < push.n) {
+                    uint of = c_first + row * push.c_line + column;
                     float sum = uintBitsToFloat(
                         staging[results + at / OWN_COLUMNS * RESULT_STRIDE + at % OWN_COLUMNS / 4u][at % 4u]);
                     float other = ADDS == 1u ? extra[of] : ADDS == 2u ? c[of] : 0.0;

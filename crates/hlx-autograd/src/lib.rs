@@ -57,7 +57,7 @@ pub use graph::hook::Hook;
 pub use graph::input::{GradientSource, Input};
 pub use graph::tape::{enable_grad, gradients_enabled, no_grad, set_gradients_enabled};
 pub use graph::tensor::Tensor;
-pub use hlx_core::DType;
+pub use hlx_core::{Autocast, AutocastScope, DType, Half};
 pub use hlx_kernels::activation::Activation;
 pub use hlx_kernels::cross_entropy::IGNORE_INDEX;
 pub use hlx_kernels::elementwise::{Binary, Unary};

@@ -22,6 +22,7 @@ pub use record::OpenRecording;
 pub use sharing::SharedBuffer;
 
 use crate::arithmetic::{Arithmetic, Half, HalfMatrices, IntegerPath, MatrixShape};
+use crate::autocast::Autocast;
 use crate::device_info::DeviceInfo;
 use crate::error::CoreError;
 use crate::extensions::Extensions;
@@ -45,6 +46,8 @@ pub struct Device {
     extensions: Arc<Extensions>,
     /// Belongs to this handle, as the tuning does; it is a part of what its results mean.
     arithmetic: Arithmetic,
+    /// Belongs to this handle: within [`Autocast`] its arithmetic holds too.
+    is_fixed: bool,
     /// Belongs to this handle, as the arithmetic does.
     saved_format: SavedFormat,
 }
@@ -73,6 +76,7 @@ impl Device {
             tuning: Arc::new(Tuning::of(&info, true)),
             extensions: Arc::default(),
             arithmetic: Arithmetic::Portable,
+            is_fixed: false,
             saved_format: SavedFormat::F32,
             inner: Arc::new(Inner {
                 stream: Arc::new(stream),
@@ -161,9 +165,32 @@ impl Device {
         }
     }
 
-    /// What this handle's products are computed in.
+    /// What this handle's products are computed in, except within [`Autocast`].
     pub fn arithmetic(&self) -> Arithmetic {
         self.arithmetic
+    }
+
+    /// What this handle's products are computed in on this thread: that of [`Autocast`], if it is on for such devices, else
+    /// [`Device::arithmetic`].
+    pub fn product_arithmetic(&self) -> Arithmetic {
+        if self.is_fixed {
+            return self.arithmetic;
+        }
+        let here = Autocast::here();
+        let half = match self.is_cpu() {
+            true => here.cpu,
+            false => here.vulkan,
+        };
+        half.map_or(self.arithmetic, Arithmetic::Fast)
+    }
+
+    /// Returns a handle as [`Device::with_arithmetic`], whose products are computed in `arithmetic` within [`Autocast`] too.
+    #[must_use]
+    pub fn with_fixed_arithmetic(&self, arithmetic: Arithmetic) -> Self {
+        Self {
+            is_fixed: true,
+            ..self.with_arithmetic(arithmetic)
+        }
     }
 
     /// Returns a handle of the same device, memory and stream whose products are computed in `arithmetic`.

@@ -10,6 +10,7 @@
 
 pub mod arith;
 mod arithmetic;
+mod autocast;
 pub mod bytes;
 mod container;
 pub mod cpu;
@@ -54,6 +55,7 @@ mod vulkan;
 mod watched;
 
 pub use arithmetic::{Arithmetic, Half, IntegerPath, MatrixShape};
+pub use autocast::{Autocast, AutocastScope};
 #[doc(hidden)]
 pub use container::{container_lacks, is_container};
 pub use device::{Device, HostBuffer, OpenRecording, PendingCopy, PendingDownload, SharedBuffer};

@@ -95,7 +95,7 @@ mod binary {
 }
 mod conv2d {
     count_pixels, gradient_rows, images_128x128, images_32x64, images_64x128, images_64x64, patch_rows,
-    prepare_patches, prepare_terms, weight_32x64, weight_64x64 {
+    prepare_patches, prepare_terms, round_patches, weight_32x64, weight_64x64 {
         m: u32, n: u32, k: u32, groups: u32, column_first: u32, z_first: u32, pixels: u32, pixels_magic: u32,
         pixels_shift: u32, width: u32, width_magic: u32, width_shift: u32, taps: u32, taps_magic: u32,
         taps_shift: u32, taps_width: u32, taps_width_magic: u32, taps_width_shift: u32, image_height: u32,
@@ -138,9 +138,10 @@ mod experts {
     weight_gradient { m: u32, n: u32, column_first: u32, rows: u32, first: u32 }
 }
 mod fast {
-    product_matrices_bf16, product_matrices_f16 {
+    product_matrices_bf16, product_matrices_f16, product_of_groups_matrices_bf16,
+    product_of_groups_matrices_f16 {
         batch: u32, m: u32, n: u32, k: u32, groups: u32, a_line: u32, b_line: u32, a_matrix: u32,
-        b_matrix: u32
+        b_matrix: u32, c_first: u32, c_line: u32, first_group: u32
     }
     round, round_of_activation, round_of_gated, round_of_layer_norm, round_of_rms_norm {
         units: u32, per_line: u32, columns: u32

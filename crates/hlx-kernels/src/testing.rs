@@ -153,6 +153,16 @@ impl TestMemory {
     }
 }
 
+/// The devices under test that compute in `fast` with a type.
+#[cfg(test)]
+pub(crate) fn devices_in_fast(half: hlx_core::Half) -> Vec<Device> {
+    let fast = hlx_core::Arithmetic::Fast(half);
+    let devices = devices().iter();
+    devices
+        .filter_map(|device| device.in_arithmetic(fast).ok())
+        .collect()
+}
+
 /// Runs `body` on every device under test and returns the CPU's outputs.
 ///
 /// `body` makes its buffers through [`TestMemory`], launches, and returns the outputs.

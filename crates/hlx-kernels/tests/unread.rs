@@ -22,6 +22,8 @@ mod cases;
 mod elements;
 #[path = "unread/faults.rs"]
 mod faults;
+#[path = "unread/halves.rs"]
+mod halves;
 #[path = "unread/images.rs"]
 mod images;
 #[path = "unread/products.rs"]
@@ -242,6 +244,9 @@ fn is_missing_here(module: &str, device: &Device) -> bool {
         return !paths.contains(&IntegerPath::Dots);
     }
     match module {
+        "conv2d/round_patches" => Half::ALL
+            .iter()
+            .all(|half| device.half_matrices(*half).is_none()),
         // Its tile takes 40 KiB.
         "attention/backward_key_value_32" => device.info().shared_memory_bytes < 40_960,
         // Its rows are read by matrices of halves alone, in which a NaN reaches queries that see another key of its block.
@@ -265,6 +270,7 @@ fn entries() -> Vec<Entry> {
     entries.extend(rows::entries());
     entries.extend(blocks::entries());
     entries.extend(products::entries());
+    entries.extend(halves::entries());
     entries.extend(images::entries());
     entries.extend(tables::entries());
     entries.extend(attention::entries());

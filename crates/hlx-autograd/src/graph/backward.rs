@@ -195,8 +195,9 @@ impl<'a> Backward<'a> {
         }
     }
 
-    /// Runs the derivative of one operation.
+    /// Runs the derivative of one operation, with products as its own.
     fn differentiate(&mut self, node: &Arc<Node>, gradient: Gradient) -> Result<()> {
+        let _scope = node.autocast.enter();
         if self.recorded {
             let (rule, output) = node.rule()?;
             let dy = gradient.tensor(&self.device, &node.shape)?;

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex};
 
-use hlx_core::{Device, next_moment};
+use hlx_core::{Autocast, Device, next_moment};
 
 use crate::Result;
 use crate::error::AutogradError;
@@ -51,6 +51,8 @@ pub(crate) struct Node {
     pub op: &'static str,
     /// Where the output is.
     pub device: Device,
+    /// That of the operation, which its derivative is computed in.
+    pub autocast: Autocast,
     /// The output's extents.
     pub shape: Vec<usize>,
     /// What sees the output's gradient when it is complete.
@@ -80,6 +82,7 @@ impl Node {
             id: next_moment(),
             op,
             device,
+            autocast: Autocast::here(),
             shape: shape.to_vec(),
             hooks: Hooks::default(),
             derivative: Mutex::new(Some(derivative)),

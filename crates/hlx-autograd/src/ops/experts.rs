@@ -7,7 +7,7 @@ use hlx_core::{Buffer, DType, Device, sizes};
 use hlx_kernels::embedding::embedding_forward;
 use hlx_kernels::experts::{Choices, ExpertsTable, experts_bounds, experts_sum, experts_table};
 use hlx_kernels::product::{
-    ExpertsGradient, ExpertsProduct, Matrices, Operand, Role, experts_product, of_sources,
+    ExpertsGradient, ExpertsProduct, Matrices, Operand, Role, experts_product,
 };
 
 use crate::samples::Samples;
@@ -90,11 +90,6 @@ impl ExpertChoices {
     fn ids(&self, buffer: &Buffer, shape: &[usize]) -> Result<Tensor> {
         Tensor::from_buffer(self.device(), buffer.clone(), shape)
     }
-}
-
-/// Rows as the products of experts read them.
-fn rows_operand(device: &Device, role: Role, rows: &Buffer, of: Matrices) -> Result<Operand> {
-    Ok(Operand::new(&of_sources(device), role, rows, of)?)
 }
 
 /// Where the rows of each expert and shard begin.
@@ -207,7 +202,7 @@ impl Tensor {
             trans_b: true,
         };
         let of = Matrices::rows(1, rows, k);
-        let x = rows_operand(device, Role::Signal, &self.buffer()?, of)?;
+        let x = Operand::new(device, Role::Signal, &self.buffer()?, of)?;
         experts_product(device, &x, &values, &choices.bounds, &y, &product)?;
         let wants_weights = weights.iter().any(Tensor::requires_grad);
         let saved_x = wants_weights.then(|| self.save()).transpose()?;
@@ -224,7 +219,7 @@ impl Tensor {
             let of = Matrices::rows(1, rows, n);
             let dy_rows = x
                 .requires_grad()
-                .then(|| rows_operand(&device, Role::Gradient, &dy, of))
+                .then(|| Operand::new(&device, Role::Gradient, &dy, of))
                 .transpose()?;
             if let Some(saved_x) = &saved_x {
                 let (values, rows) = ([&dy, &saved_x.values()?], dy_rows.as_ref());

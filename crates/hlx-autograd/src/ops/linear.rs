@@ -67,7 +67,9 @@ impl Tensor {
         let map = Affine::new(op, ["weight", "bias"], parameters, self, k)?;
         let shape = map.output_shape(op, self, residual)?;
         let device = self.device();
-        if device.arithmetic() == Arithmetic::Integer && self.is_fused(None, &[map], residual) {
+        if device.product_arithmetic() == Arithmetic::Integer
+            && self.is_fused(None, &[map], residual)
+        {
             // The product makes the digits of so few rows itself.
             return few_rows_product(self, None, &map, residual);
         }

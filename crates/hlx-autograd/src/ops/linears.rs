@@ -82,7 +82,8 @@ impl Tensor {
         maps: &[Affine<'_>],
         residual: Option<&Tensor>,
     ) -> bool {
-        self.device().arithmetic() == Arithmetic::Integer && self.is_final(norm, maps, residual)
+        self.device().product_arithmetic() == Arithmetic::Integer
+            && self.is_final(norm, maps, residual)
     }
 
     /// Whether there are products, and none of what they read wants a gradient.
@@ -165,7 +166,7 @@ pub(super) fn few_rows(
     let gain = gain.as_ref().zip(norm);
     let prologue = gain.map(|(gain, (_, eps))| Prologue::RmsNorm { gain, eps });
     // Digits of several weights do not lie side by side.
-    let joined = joined && x.device().arithmetic() != Arithmetic::Integer;
+    let joined = joined && x.device().product_arithmetic() != Arithmetic::Integer;
     let window = if joined { side_by_side(maps)? } else { None };
     let Some(weights) = window else {
         let product = |map: &Affine<'_>| few_rows_product(x, prologue, map, None);

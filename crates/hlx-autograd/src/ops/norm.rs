@@ -142,7 +142,7 @@ fn normed(
     }
     let saved_x = x.save_activation(&operands.x)?;
     // (In `fast` the statistics are those of x itself: no device computes what another has computed.)
-    let is_of_rounded = saved_x.is_rounded() && device.arithmetic().half().is_none();
+    let is_of_rounded = saved_x.is_rounded() && device.product_arithmetic().half().is_none();
     let stats = match is_of_rounded {
         true => operands.statistics_of(device, &norm, &saved_x)?,
         false => stats,

@@ -65,7 +65,7 @@ impl PreparedAttention {
             Schedule::Few => Kernels::Few(ranges()?),
             Schedule::Rows => Kernels::Rows(ranges()?),
             Schedule::Halves => {
-                let Some(half) = device.arithmetic().half() else {
+                let Some(half) = device.product_arithmetic().half() else {
                     let reason = "the device computes in no arithmetic of 16 bits".to_owned();
                     return Err(KernelError::argument("half_attention")(reason));
                 };

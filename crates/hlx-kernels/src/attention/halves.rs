@@ -60,7 +60,7 @@ struct Rows {
 
 /// Whether a device multiplies matrices of 16-bit floats of a shape by which these kernels are cut.
 pub fn takes(device: &Device, of: &Attention) -> bool {
-    let Some(half) = device.arithmetic().half() else {
+    let Some(half) = device.product_arithmetic().half() else {
         return false;
     };
     let fits = |shape: MatrixShape| {

@@ -2,6 +2,7 @@
 //! the forward pass, and shapes that cannot be are refused.
 
 mod edges;
+mod halves;
 mod quantised;
 
 use hlx_core::arith;

@@ -32,15 +32,15 @@ impl Format {
     /// The format of a device's operands; none where products read floats.
     pub fn of(device: &Device) -> Option<&'static Self> {
         let mut formats = FORMATS.iter();
-        formats.find(|format| format.arithmetic == device.arithmetic())
+        formats.find(|format| format.arithmetic == device.product_arithmetic())
     }
 
-    /// The format of the operands of attention, of convolutions and of experts; none where their products read floats. In `fast`
-    /// theirs are quantised too, wherever sums of integers are as fast as those of halves.
+    /// The format of the operands of attention; none where its products read floats. In `fast` they are quantised too, wherever
+    /// sums of integers are as fast as those of halves.
     pub fn of_sources(device: &Device) -> Option<&'static Self> {
         let integers = KernelTuning::of(device).products.integers;
         let are_fast = device.is_cpu() || matches!(integers, IntegerPath::Matrices(_));
-        match device.arithmetic() {
+        match device.product_arithmetic() {
             Arithmetic::Fast(_) if are_fast => Some(&FORMATS[0]),
             _ => Self::of(device),
         }
@@ -63,7 +63,7 @@ impl Role {
     /// The type that an operand of this role is rounded to; none where it is not.
     pub(super) fn half(self, device: &Device) -> Option<Half> {
         device
-            .arithmetic()
+            .product_arithmetic()
             .half()
             .filter(|_| self != Self::TimeStep)
     }

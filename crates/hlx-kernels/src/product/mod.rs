@@ -34,7 +34,7 @@ pub use floats::{Epilogue, FloatProduct, Prologue, matmul, step_product, widened
 pub(crate) use operand::quantises;
 pub use operand::{
     End, GradientColumns, Incoming, Matrices, Operand, can_fuse, check_arithmetic, multiply,
-    multiply_few, of_floats, of_sources, takes_norm, takes_norm_again, takes_sources,
+    multiply_few, of_floats, takes_norm, takes_norm_again, takes_sources,
 };
 pub use quantised::Source;
 pub use remembered::{PreparedWeight, remember_norm};

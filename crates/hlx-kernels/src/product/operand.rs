@@ -190,19 +190,10 @@ pub(crate) fn quantises(device: &Device) -> bool {
     Format::of_sources(device).is_some()
 }
 
-/// A handle of the device whose operands are those that the products of experts read.
-pub fn of_sources(device: &Device) -> Device {
-    match (device.arithmetic(), Format::of_sources(device)) {
-        (Arithmetic::Fast(_), Some(format)) => device.with_arithmetic(format.arithmetic),
-        (Arithmetic::Fast(_), None) => of_floats(device),
-        _ => device.clone(),
-    }
-}
-
 /// Whether operands are made of what an activation or a gate is computed from, in the place of its stored result: in
 /// graphs of a Vulkan device where products read digits or halves. A graph leaves out the launch whose result nobody reads then.
 pub fn takes_sources(device: &Device) -> bool {
-    let are_made = Format::of(device).is_some() || device.arithmetic().half().is_some();
+    let are_made = Format::of(device).is_some() || device.product_arithmetic().half().is_some();
     are_made && device.plans_memory() && device.tuning().skips_unread
 }
 
@@ -213,7 +204,7 @@ pub fn takes_norm(device: &Device, sizes: [usize; 2]) -> bool {
 
 /// Whether operands are made of what a norm was computed from, once more, in the place of its result.
 pub fn takes_norm_again(device: &Device) -> bool {
-    takes_sources(device) && device.arithmetic().half().is_some()
+    takes_sources(device) && device.product_arithmetic().half().is_some()
 }
 
 /// Whether the kernel of a norm writes rows of digits.
@@ -230,7 +221,7 @@ pub fn can_fuse(device: &Device, rows: usize) -> bool {
 
 /// A handle of the device whose products are of floats, for values that stay whatever a step is computed in.
 pub fn of_floats(device: &Device) -> Device {
-    device.with_arithmetic(Arithmetic::Portable)
+    device.with_fixed_arithmetic(Arithmetic::Portable)
 }
 
 /// Checks that an argument's device computes in the arithmetic of another, which is expected.
@@ -302,20 +293,21 @@ pub fn multiply(device: &Device, [a, b]: [&Operand; 2], end: End<'_>, c: &Buffer
             }
             .run(device)
         }
-        (Operand::Halves(a, _), Operand::Halves(b, _)) => HalfProduct {
-            operands: [a, b],
-            bias: end.bias,
-            epilogue: end.epilogue,
-            c,
-            shape: MatMul {
+        (Operand::Halves(a, _), Operand::Halves(b, _)) => {
+            let shape = MatMul {
                 batch,
                 trans_a: of_a.transposed,
                 trans_b: !of_b.transposed,
                 accumulate,
                 ..MatMul::new(m, n, k)
-            },
+            };
+            HalfProduct {
+                bias: end.bias,
+                epilogue: end.epilogue,
+                ..HalfProduct::new([a, b], c, shape)
+            }
+            .run(device)
         }
-        .run(device),
         (Operand::Quantised(a, _), Operand::Quantised(b, _)) => {
             // The operand with more digits goes first.
             let transposed = b.of.n_digits.planes() > a.of.n_digits.planes();

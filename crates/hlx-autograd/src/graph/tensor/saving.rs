@@ -76,7 +76,8 @@ impl Tensor {
 /// Values for a product, in bf16 where both products read that and activations are saved so: what is rounded for one serves the
 /// other.
 fn shared_halves(device: &Device, role: Role, values: Buffer) -> Result<Buffer> {
-    let reads_halves = device.arithmetic().half() == Some(Half::Bf16) && role == Role::Signal;
+    let reads_halves =
+        device.product_arithmetic().half() == Some(Half::Bf16) && role == Role::Signal;
     let is_saved = gradients_enabled() && rounds(device);
     match reads_halves && is_saved && values.dtype() == DType::F32 && !values.is_empty() {
         true => rounded_bits(device, &values),

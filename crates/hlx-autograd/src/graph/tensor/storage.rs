@@ -83,7 +83,7 @@ impl InBlocks {
     /// again behind the product.
     fn operand(&self, of: Matrices) -> Result<Operand> {
         let [n, k] = self.rows.sizes;
-        let is_integer = self.device.arithmetic() == Arithmetic::Integer;
+        let is_integer = self.device.product_arithmetic() == Arithmetic::Integer;
         if is_integer && of == Matrices::rows(1, n, k) {
             return Ok(Operand::Blocks(self.rows.clone()));
         }

@@ -1,6 +1,6 @@
 //! A product of rounded operands, on either kind of device.
 
-use hlx_core::{Binding, Buffer, DType, Device, Half, MatrixShape, Shader};
+use hlx_core::{Arithmetic, Binding, Buffer, DType, Device, Half, MatrixShape, Shader};
 
 use super::{Halves, UNIT};
 use crate::error::{check_dtype, check_indexable, check_sizes};
@@ -17,13 +17,13 @@ const NAME: &str = "half_product";
 
 /// How a workgroup's tile is cut among its subgroups, and its steps.
 #[derive(Clone, Copy)]
-struct Tile {
+pub(super) struct Tile {
     /// Rows and columns of a workgroup.
-    size: [usize; 2],
+    pub size: [usize; 2],
     /// Of a subgroup.
     own: [usize; 2],
     /// Terms of a step, and the steps that shared memory holds.
-    step: usize,
+    pub step: usize,
     buffers: usize,
 }
 
@@ -69,7 +69,7 @@ impl Tile {
     }
 
     /// The tile whose fullest processor ends first, by the device's tuning. No choice changes a bit.
-    fn choose(device: &Device, shape: MatrixShape, s: &MatMul) -> Self {
+    pub fn choose(device: &Device, shape: MatrixShape, s: &MatMul) -> Self {
         let last = TILES[TILES.len() - 1];
         if s.m <= last.size[0] {
             return last;
@@ -87,7 +87,7 @@ impl Tile {
     }
 
     /// The shader's constants.
-    fn constants(self, shape: MatrixShape) -> impl Iterator<Item = (u32, u32)> {
+    pub fn constants(self, shape: MatrixShape) -> impl Iterator<Item = (u32, u32)> {
         let sizes = self
             .size
             .into_iter()
@@ -101,6 +101,15 @@ impl Tile {
     }
 }
 
+/// The matrices of a type that products of a GPU are made of.
+pub(super) fn matrices_of(device: &Device, half: Half) -> Result<MatrixShape> {
+    // Within `Autocast` no one has asked the device before.
+    device.check_arithmetic(Arithmetic::Fast(half))?;
+    let missing =
+        || KernelError::argument(NAME)(format!("the device has no matrices of {}", half.dtype()));
+    device.half_matrices(half).ok_or_else(missing)
+}
+
 /// A product `C[i, m, n] = sum over k of A[i, m, k] B[i, k, n]` of rounded operands, and what follows.
 #[derive(Clone, Copy)]
 pub(crate) struct HalfProduct<'a> {
@@ -112,10 +121,27 @@ pub(crate) struct HalfProduct<'a> {
     pub c: &'a Buffer,
     /// Matrices lie side by side.
     pub shape: MatMul,
+    /// The matrices of A, if they are fewer than those of B: they are used in turn.
+    pub groups: Option<usize>,
+    /// Where the first result is in C, and the elements from row to row, if C is more than the results.
+    pub place: Option<[usize; 2]>,
 }
 
-impl HalfProduct<'_> {
-    /// Computes it.
+impl<'a> HalfProduct<'a> {
+    /// Products that overwrite C with sums.
+    pub fn new(operands: [&'a Halves; 2], c: &'a Buffer, shape: MatMul) -> Self {
+        Self {
+            operands,
+            bias: None,
+            epilogue: Epilogue::None,
+            c,
+            shape,
+            groups: None,
+            place: None,
+        }
+    }
+
+    /// Computes it. Products with `groups` or a `place` are a GPU's.
     ///
     /// # Errors
     /// If a buffer has another type or length, an epilogue or a bias comes with `accumulate`, the device has no matrices of the
@@ -154,9 +180,11 @@ impl HalfProduct<'_> {
         for sizes in [[s.m, s.k], [s.n, s.k], [s.m, s.n]] {
             check_sizes(NAME, &[s.batch, sizes[0], sizes[1]])?;
         }
-        for (name, operand, vectors, are_columns) in
-            [("a", a, s.m, s.trans_a), ("b", b, s.n, !s.trans_b)]
-        {
+        let matrices = self.groups.unwrap_or(s.batch);
+        for (name, operand, matrices, vectors, are_columns) in [
+            ("a", a, matrices, s.m, s.trans_a),
+            ("b", b, s.batch, s.n, !s.trans_b),
+        ] {
             let [lines, columns] = match are_columns {
                 true => [s.k, vectors],
                 false => [vectors, s.k],
@@ -164,11 +192,18 @@ impl HalfProduct<'_> {
             check_that!(NAME, operand.columns == columns =>
                 "{name} has lines of {}, expected {columns}", operand.columns)?;
             check_dtype(NAME, name, &operand.values, operand.half.dtype())?;
-            check_len(NAME, name, &operand.values, [s.batch, lines, operand.line])?;
+            check_len(NAME, name, &operand.values, [matrices, lines, operand.line])?;
             check_indexable(NAME, name, operand.values.len())?;
         }
         check_dtype(NAME, "c", self.c, DType::F32)?;
-        check_len(NAME, "c", self.c, [s.batch, s.m, s.n])?;
+        match self.place {
+            None => check_len(NAME, "c", self.c, [s.batch, s.m, s.n])?,
+            Some([first, line]) => {
+                let end = first + ((s.batch * s.m).max(1) - 1) * line + s.n;
+                check_that!(NAME, end <= self.c.len() && s.n <= line =>
+                    "c has {} elements, expected {end}, in lines of {line}", self.c.len())?;
+            }
+        }
         check_indexable(NAME, "c", self.c.len())?;
         if let Some(bias) = self.bias {
             check_dtype(NAME, "bias", bias, DType::F32)?;
@@ -179,10 +214,7 @@ impl HalfProduct<'_> {
 
     fn launch(&self, device: &Device, extra: Option<&Buffer>, c: &Buffer) -> Result<()> {
         let (s, [a, b]) = (self.shape, self.operands);
-        let Some(shape) = device.half_matrices(a.half) else {
-            let reason = format!("the device has no matrices of {}", a.half.dtype());
-            return Err(KernelError::argument(NAME)(reason));
-        };
+        let shape = matrices_of(device, a.half)?;
         let shader: &'static Shader = match a.half {
             Half::Bf16 => &bf16_shader::SHADER,
             Half::F16 => &f16_shader::SHADER,
@@ -194,15 +226,17 @@ impl HalfProduct<'_> {
             (false, None) => 0,
         };
         let whole_steps = s.k.is_multiple_of(tile.step);
+        let [c_first, c_line] = self.place.unwrap_or([0, s.n]);
+        let vectors = c_first.is_multiple_of(4) && c_line.is_multiple_of(4);
         let own: Vec<_> = tile.constants(shape).collect();
         let kernel = Kernel::new(NAME, shader)
-            .constants(constants!(0: self.bias.is_some(), adds, s.n.is_multiple_of(4), s.trans_a))
+            .constants(constants!(0: self.bias.is_some(), adds, vectors, s.trans_a))
             .constants(constants!(8: !s.trans_b, whole_steps))
             .constants(&own)
             .reads([&a.values, &b.values])
             .reads_if(self.bias)
             .reads_if(extra)
-            .bind(match s.accumulate {
+            .bind(match s.accumulate || c.len() > s.batch * s.m * s.n {
                 true => Binding::ReadWrite(c),
                 false => Binding::Write(c),
             })
@@ -216,7 +250,8 @@ impl HalfProduct<'_> {
         let [rows, columns] = tile.size;
         let groups = s.batch * s.m.div_ceil(rows) * s.n.div_ceil(columns);
         let push = push!(bf16_shader =>
-            batch: s.batch, m: s.m, n: s.n, k: s.k, groups: s.batch, a_line, b_line, a_matrix, b_matrix);
+            batch: s.batch, m: s.m, n: s.n, k: s.k, groups: self.groups.unwrap_or(s.batch), a_line, b_line, a_matrix,
+            b_matrix, c_first, c_line, first_group: 0_usize);
         kernel.launch_on_gpu(device, push, groups)
     }
 }

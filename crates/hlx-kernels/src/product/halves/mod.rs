@@ -5,6 +5,7 @@
 //! number of rows; how a matrix sums its own terms is the device's. The CPU device computes `portable`'s chains of the same
 //! rounded numbers: close to a GPU's, not equal. `C[m, n] = sum + bias[n]`, -0 to +0, and what an epilogue adds.
 
+mod groups;
 mod launch;
 #[cfg(test)]
 mod tests;
@@ -17,8 +18,9 @@ use crate::kernel::Kernel;
 use crate::layout::{Layout, Operand as View};
 use crate::product::floats::widened;
 use crate::product::quantised::Source;
-use crate::{Result, check_len};
+use crate::{KernelError, Result, check_len};
 
+pub(crate) use groups::{BoundedHalves, GroupProduct};
 pub(crate) use launch::HalfProduct;
 
 shader!(fast::{
@@ -63,37 +65,82 @@ impl Halves {
         source: Source<'_>,
         [lines, columns]: [usize; 2],
     ) -> Result<Self> {
-        let line = match device.is_cpu() {
-            true => columns,
-            false => columns.next_multiple_of(UNIT),
-        };
+        let line = line_of(device, columns);
         check_sizes(NAME, &[lines, line])?;
         let x = source.first();
         check_len(NAME, "x", x, [lines, columns])?;
-        let (dtype, is_stored) = (half.dtype(), matches!(source, Source::Stored(_)));
-        let of = |values| Self {
-            values,
-            half,
-            columns,
-            line,
-        };
-        if is_stored && x.dtype() == dtype && line == columns {
-            return Ok(of(x.clone()));
+        let is_stored = matches!(source, Source::Stored(_));
+        if is_stored && x.dtype() == half.dtype() && line == columns {
+            return Ok(Self {
+                values: x.clone(),
+                half,
+                columns,
+                line,
+            });
         }
-        let y = device.alloc_shape_typed(dtype, &[lines, line])?;
+        let empty = Self::empty(device, half, [lines, columns])?;
+        let y = &empty.values;
         if device.is_cpu() {
             let x = computed(device, source, [lines, columns])?;
             let layout = Layout::contiguous(&[lines * columns])?;
-            copy_strided(device, View::new(&x, &layout), &y)?;
+            copy_strided(device, View::new(&x, &layout), y)?;
         } else if !y.is_empty() {
             let widened = widened(device, x)?;
             let source = match is_stored {
                 true => Source::Stored(&widened),
                 false => source,
             };
-            round(device, half, source, &y, [lines, columns, line])?;
+            round(device, half, source, y, [lines, columns, line])?;
         }
-        Ok(of(y))
+        Ok(empty)
+    }
+
+    /// Rounds the numbers of matrices \[matrices, rows, columns\] that begin `stride` elements apart.
+    ///
+    /// # Errors
+    /// As [`Halves::new`].
+    pub(crate) fn of_matrices(
+        device: &Device,
+        half: Half,
+        x: &Buffer,
+        [matrices, rows, columns]: [usize; 3],
+        stride: usize,
+    ) -> Result<Self> {
+        let lines = [matrices.saturating_mul(rows), columns];
+        if matrices <= 1 || stride == rows * columns {
+            return Self::new(device, half, x.into(), lines);
+        }
+        // Gathered, and where lines have no gaps rounded at once.
+        let whole = line_of(device, columns) == columns;
+        let dtype = if whole { half.dtype() } else { x.dtype() };
+        let gathered = device.alloc_shape_typed(dtype, &lines)?;
+        let all = Layout::contiguous(&[x.len()])?;
+        let placed = all
+            .unfold(0, rows * columns, stride)
+            .map_err(KernelError::argument(NAME))?;
+        copy_strided(device, View::new(x, &placed), &gathered)?;
+        Self::new(device, half, (&gathered).into(), lines)
+    }
+
+    /// Memory for lines of so many numbers.
+    pub(crate) fn empty(device: &Device, half: Half, [lines, columns]: [usize; 2]) -> Result<Self> {
+        let line = line_of(device, columns);
+        Ok(Self {
+            values: device.alloc_shape_typed(half.dtype(), &[lines, line])?,
+            half,
+            columns,
+            line,
+        })
+    }
+
+    /// Units of 16 bytes of a line, on a GPU.
+    pub(crate) fn units_of_line(&self) -> usize {
+        self.line / UNIT
+    }
+
+    /// Halves from line to line.
+    pub(crate) fn line(&self) -> usize {
+        self.line
     }
 
     /// The numbers, in lines of whole units of 16 bytes on a GPU.
@@ -101,10 +148,36 @@ impl Halves {
         &self.values
     }
 
+    /// Their type.
+    pub(crate) fn half(&self) -> Half {
+        self.half
+    }
+
     /// Whether they are of this type, with this number of columns.
     pub(super) fn is_of(&self, half: Half, columns: usize) -> bool {
         (self.half, self.columns) == (half, columns)
     }
+}
+
+/// Halves from line to line of lines of so many numbers: whole units on a GPU.
+fn line_of(device: &Device, columns: usize) -> usize {
+    match device.is_cpu() {
+        true => columns,
+        false => columns.next_multiple_of(UNIT),
+    }
+}
+
+/// The numbers rounded to the type, as f32: what the CPU device's chains read.
+pub(crate) fn rounded_floats(
+    device: &Device,
+    half: Half,
+    operands: [&Buffer; 2],
+) -> Result<[Buffer; 2]> {
+    let rounded = |x: &Buffer| {
+        let halves = Halves::new(device, half, x.into(), [1, x.len()])?;
+        widened(device, &halves.values)
+    };
+    Ok([rounded(operands[0])?, rounded(operands[1])?])
 }
 
 /// The numbers of a source, on the CPU device.

@@ -1,19 +1,12 @@
 //! Products of rounded operands: every device against exact sums, and against itself.
 
-use hlx_core::{Arithmetic, Device, Half};
+use hlx_core::{Device, Half};
 
 use crate::activation::Activation;
 use crate::product::{End, Epilogue, Matrices, Operand, Role, multiply};
-use crate::testing::{TestMemory, devices, normal};
+use crate::testing::{TestMemory, devices_in_fast, normal};
 use crate::tuning::KernelTuning;
 use crate::{Layout, Result};
-
-/// The devices that compute in `fast` with a type.
-fn in_fast(half: Half) -> Vec<Device> {
-    let devices = devices().iter();
-    let ready = devices.filter_map(|device| device.in_arithmetic(Arithmetic::Fast(half)).ok());
-    ready.collect()
-}
 
 /// Small integers, whose sums are exact in every order.
 fn integers(seed: u64, len: usize) -> Vec<f32> {
@@ -149,7 +142,7 @@ fn exact_sums_are_right_in_every_order_and_form() -> Result<()> {
         };
         let expected = case.expected();
         for half in Half::ALL {
-            for device in in_fast(half) {
+            for device in devices_in_fast(half) {
                 let info = device.info();
                 let found = case.run(&device)?;
                 assert_eq!(
@@ -172,7 +165,7 @@ fn a_row_is_the_same_in_every_tile_and_beside_other_rows() -> Result<()> {
         (0..x.len()).map(at).collect()
     };
     for half in Half::ALL {
-        for device in in_fast(half) {
+        for device in devices_in_fast(half) {
             let all = Case {
                 sizes: [1, m, n, k],
                 columns: [false; 2],
@@ -238,7 +231,7 @@ fn the_cpu_is_near_and_rounds_alike() -> Result<()> {
             b: normal(8, n * k),
         };
         let mut results = Vec::new();
-        for device in in_fast(half) {
+        for device in devices_in_fast(half) {
             let x = device.buffer_of(&case.a)?;
             let rounded = super::Halves::new(&device, half, (&x).into(), [1, m * k])?;
             let back = device.alloc(m * k)?;

@@ -1,5 +1,5 @@
-//! The products of experts: the rows that are an expert's with its weight, and its weight's gradient; of floats, or of
-//! quantised operands by the specification of [`crate::product::quantised`].
+//! The products of experts: the rows that are an expert's with its weight, and its weight's gradient; of floats, of quantised
+//! operands by the specification of [`crate::product::quantised`], or of rounded ones by that of [`crate::product::halves`].
 
 use hlx_core::cpu::simd_level;
 use hlx_core::{Buffer, DType, Device, as_u32};
@@ -10,6 +10,7 @@ use crate::map::MAX_GROUPS;
 use crate::parallel;
 use crate::product::floats::cpu;
 use crate::product::formats::Format;
+use crate::product::halves::{BoundedHalves, GroupProduct, Halves, rounded_floats};
 use crate::product::operand::Operand;
 use crate::product::quantised::{
     Beside, Bounded, Bounds, Groups, IntegerProduct, LONGEST, Preparation, Prepared,
@@ -73,8 +74,9 @@ pub fn experts_product(
     runs(device, weights).iter().try_for_each(|run| match x {
         Operand::Floats(x, _) => product.of_floats(device, x, run, bounds, y),
         Operand::Quantised(x, _) => product.of_quantised(device, x, run, bounds, y),
-        Operand::Halves(..) | Operand::Blocks(_) => {
-            check_that!(NAME, false => "x is stored otherwise than in floats or digits")
+        Operand::Halves(x, _) => product.of_halves(device, x, run, bounds, y),
+        Operand::Blocks(_) => {
+            check_that!(NAME, false => "x is stored in blocks")
         }
     })
 }
@@ -158,6 +160,47 @@ impl ExpertsProduct {
         };
         let shape = IntegerProduct::new(self.rows, n, k);
         integer_product_by(device, bounds, [x, &weights], y, &shape)
+    }
+
+    /// The same for operands rounded to 16 bits.
+    fn of_halves(
+        &self,
+        device: &Device,
+        x: &Halves,
+        run: &Run,
+        bounds: &Buffer,
+        y: &Buffer,
+    ) -> Result<()> {
+        let Self {
+            rows,
+            n,
+            k,
+            trans_b,
+        } = *self;
+        let (half, experts) = (x.half(), run.experts);
+        if device.is_cpu() {
+            let [x, window] = rounded_floats(device, half, [x.values(), &run.window])?;
+            let run = Run { window, ..*run };
+            return self.of_floats(device, &x, &run, bounds, y);
+        }
+        let of_weight = if trans_b { [n, k] } else { [k, n] };
+        let [lines, columns] = of_weight;
+        let sizes = [experts, lines, columns];
+        let weights = Halves::of_matrices(device, half, &run.window, sizes, run.stride)?;
+        let shape = MatMul {
+            batch: experts,
+            trans_b,
+            ..MatMul::new(rows, n, k)
+        };
+        GroupProduct {
+            operands: [x, &weights],
+            c: y,
+            shape,
+            of: BoundedHalves::Rows,
+            bounds,
+            first_group: run.first,
+        }
+        .run(device)
     }
 }
 
@@ -246,6 +289,8 @@ pub struct ExpertsGradient<'a> {
     bounds: &'a Buffer,
     /// The columns of both by experts and shards, where products are of quantised operands.
     columns: Option<[Prepared; 2]>,
+    /// Both rounded to 16 bits, where products are of such.
+    halves: Option<[Halves; 2]>,
 }
 
 impl<'a> ExpertsGradient<'a> {
@@ -268,8 +313,19 @@ impl<'a> ExpertsGradient<'a> {
             widths,
             bounds,
             columns: None,
+            halves: None,
         };
-        let Some(format) = Format::of_sources(device) else {
+        if let Some(half) = Role::Gradient.half(device) {
+            let ([dy, x], rows) = (operands, gradient.rows());
+            let dy = match dy_rows {
+                Some(Operand::Halves(rows, _)) => rows.clone(),
+                _ => Halves::new(device, half, dy.into(), [rows, widths[0]])?,
+            };
+            let x = Halves::new(device, half, x.into(), [rows, widths[1]])?;
+            gradient.halves = Some([dy, x]);
+            return Ok(gradient);
+        }
+        let Some(format) = Format::of(device) else {
             return Ok(gradient);
         };
         check_that(GRADIENT, shard_tokens <= LONGEST, || {
@@ -309,6 +365,9 @@ impl<'a> ExpertsGradient<'a> {
         dweight: &Buffer,
         accumulate: bool,
     ) -> Result<()> {
+        if let Some(halves) = &self.halves {
+            return self.of_halves(device, halves, [expert, shards], dweight, accumulate);
+        }
         let Some([dy, x]) = &self.columns else {
             return self.of_floats(device, [expert, shards], dweight, accumulate);
         };
@@ -323,6 +382,42 @@ impl<'a> ExpertsGradient<'a> {
             groups: [expert * shards, self.bounds.len() - 1],
         };
         integer_product_by(device, bounds, [dy, x], dweight, &shape)
+    }
+
+    fn of_halves(
+        &self,
+        device: &Device,
+        [dy, x]: &[Halves; 2],
+        [expert, shards]: [usize; 2],
+        dweight: &Buffer,
+        accumulate: bool,
+    ) -> Result<()> {
+        if device.is_cpu() {
+            let rounded = rounded_floats(device, dy.half(), [dy.values(), x.values()])?;
+            let of_floats = ExpertsGradient {
+                operands: [&rounded[0], &rounded[1]],
+                columns: None,
+                halves: None,
+                ..*self
+            };
+            return of_floats.of_floats(device, [expert, shards], dweight, accumulate);
+        }
+        let [m, n] = self.widths;
+        let shape = MatMul {
+            batch: shards,
+            trans_a: true,
+            accumulate,
+            ..MatMul::new(m, n, self.rows())
+        };
+        GroupProduct {
+            operands: [dy, x],
+            c: dweight,
+            shape,
+            of: BoundedHalves::Terms,
+            bounds: self.bounds,
+            first_group: expert * shards,
+        }
+        .run(device)
     }
 
     fn of_floats(

@@ -2,6 +2,7 @@
 
 mod cpu;
 mod cpu_weight;
+mod halves;
 mod phases;
 mod product;
 mod quantised;

@@ -52,7 +52,10 @@ impl Product {
         if y.is_empty() {
             return Ok(());
         }
-        if let Some(format) = Format::of_sources(device) {
+        if let Some(half) = Role::Signal.half(device) {
+            return self.launch_halves(device, half, [weight, images], bias, y);
+        }
+        if let Some(format) = Format::of(device) {
             return self.launch_quantised(device, format, weight, images, bias, y);
         }
         let ([rows, terms], patches) = ([self.rows, self.terms], self.patches);
@@ -93,7 +96,11 @@ impl Product {
         accumulate: bool,
         shards: usize,
     ) -> Result<()> {
-        if let Some(format) = Format::of_sources(device) {
+        if let Some(half) = Role::Gradient.half(device) {
+            let operands = [dy, images];
+            return self.launch_weight_halves(device, half, operands, dweight, accumulate, shards);
+        }
+        if let Some(format) = Format::of(device) {
             return self.launch_weight_quantised(
                 device,
                 [dy, images],

@@ -15,7 +15,6 @@ use crate::product::quantised::{
 use crate::product::role::Role;
 use crate::tuning::KernelTuning;
 
-#[cfg(test)]
 pub(crate) use pieces::Cut;
 
 mod columns;
@@ -23,13 +22,13 @@ mod cpu;
 mod pieces;
 
 /// Bytes of digits that a launch's operand may take.
-fn most_bytes(device: &Device) -> usize {
+pub(super) fn most_bytes(device: &Device) -> usize {
     let most = KernelTuning::of(device).integer_patch_bytes;
     most.min(device.max_binding_words().saturating_mul(4))
 }
 
 /// So many of `all` at a time as have at most `most` bytes, a multiple of `of`, if not all of them.
-fn at_once(all: usize, bytes: usize, most: usize, of: usize) -> usize {
+pub(super) fn at_once(all: usize, bytes: usize, most: usize, of: usize) -> usize {
     match all * bytes <= most {
         true => all,
         false => (most / bytes.max(1) / of * of).clamp(of.min(all), all),

@@ -133,7 +133,7 @@ impl Product {
     }
 
     /// The gradient of the output as images of one tap.
-    fn of_gradient(&self) -> Self {
+    pub(in super::super) fn of_gradient(&self) -> Self {
         let Patches { pixels, groups, .. } = self.patches;
         Self {
             patches: Patches {
