@@ -95,7 +95,16 @@ from hlx import (  # noqa: E402
     utils,
     vulkan,
 )
-from hlx.amp import autocast  # noqa: E402
+from hlx.amp import (  # noqa: E402
+    autocast,
+    clear_autocast_cache,
+    get_autocast_dtype,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
 from hlx.contracts import Handle, VulkanContext, collapse, resolve  # noqa: E402
 from hlx.models import load_model  # noqa: E402
 from hlx.random import get_rng_state, seed, set_rng_state  # noqa: E402

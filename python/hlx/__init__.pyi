@@ -96,6 +96,7 @@ from hlx._operations.parts import chunk as chunk
 from hlx._operations.arithmetic import clamp as clamp
 from hlx._operations.arithmetic import clamp_max as clamp_max
 from hlx._operations.arithmetic import clamp_min as clamp_min
+from hlx.amp import clear_autocast_cache as clear_autocast_cache
 from hlx._operations.arithmetic import clamp as clip
 from hlx._operations.conversions import clone as clone
 from hlx.contracts import collapse as collapse
@@ -182,6 +183,7 @@ from hlx import func as func
 from hlx._operations.indexing import gather as gather
 from hlx._operations.comparisons import ge as ge
 from hlx._operations.products import outer as ger
+from hlx.amp import get_autocast_dtype as get_autocast_dtype
 from hlx._hlx import get_default_device as get_default_device
 from hlx._modes import get_default_dtype as get_default_dtype
 from hlx._settings import get_float32_matmul_precision as get_float32_matmul_precision
@@ -206,6 +208,8 @@ from hlx._modes import inference_mode as inference_mode
 from hlx._hlx import initial_seed as initial_seed
 from hlx._operations.products import inner as inner
 from hlx._operations.layers import instance_norm as instance_norm
+from hlx.amp import is_autocast_cache_enabled as is_autocast_cache_enabled
+from hlx.amp import is_autocast_enabled as is_autocast_enabled
 from hlx._operations.facts import is_complex as is_complex
 from hlx._operations.facts import is_floating_point as is_floating_point
 from hlx._hlx import is_grad_enabled as is_grad_enabled
@@ -349,6 +353,9 @@ from hlx._operations.movement import select as select
 from hlx._operations.writing import select_scatter as select_scatter
 from hlx.nn._functional.activations import selu as selu
 from hlx import serialization as serialization
+from hlx.amp import set_autocast_cache_enabled as set_autocast_cache_enabled
+from hlx.amp import set_autocast_dtype as set_autocast_dtype
+from hlx.amp import set_autocast_enabled as set_autocast_enabled
 from hlx._hlx import set_default_device as set_default_device
 from hlx._modes import set_default_dtype as set_default_dtype
 from hlx._settings import set_float32_matmul_precision as set_float32_matmul_precision

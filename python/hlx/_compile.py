@@ -220,7 +220,8 @@ def compile(function: Callable[..., Any] | None = None) -> Any:
             return function(*positional, **named)
         plan = _Arguments()
         arguments = plan.split((positional, named))
-        key = (tuple(plan.key), _hlx.is_grad_enabled(), _hlx.get_default_device(), _hlx.default_dtype())
+        modes = (_hlx.is_grad_enabled(), _hlx.autocast_types(), _hlx.get_default_device(), _hlx.default_dtype())
+        key = (tuple(plan.key), *modes)
         with lock:
             if key not in recorded:
                 recorded[key] = None, plan.kept

@@ -1882,6 +1882,7 @@ argmax: collections.abc.Callable[..., typing.Any]
 argmin: collections.abc.Callable[..., typing.Any]
 argsort: collections.abc.Callable[..., typing.Any]
 attention: collections.abc.Callable[..., typing.Any]
+autocast_types: collections.abc.Callable[..., typing.Any]
 avg_pool2d: collections.abc.Callable[..., typing.Any]
 backward: collections.abc.Callable[..., typing.Any]
 batch_norm: collections.abc.Callable[..., typing.Any]
@@ -1989,6 +1990,7 @@ rope: collections.abc.Callable[..., typing.Any]
 scatter: collections.abc.Callable[..., typing.Any]
 scatter_add: collections.abc.Callable[..., typing.Any]
 select: collections.abc.Callable[..., typing.Any]
+set_autocast: collections.abc.Callable[..., typing.Any]
 set_counter: collections.abc.Callable[..., typing.Any]
 set_default_dtype: collections.abc.Callable[..., typing.Any]
 set_default_state: collections.abc.Callable[..., typing.Any]
@@ -2059,6 +2061,7 @@ __all__ = [
     "argmin",
     "argsort",
     "attention",
+    "autocast_types",
     "avg_pool2d",
     "backward",
     "batch_norm",
@@ -2184,6 +2187,7 @@ __all__ = [
     "scatter",
     "scatter_add",
     "select",
+    "set_autocast",
     "set_counter",
     "set_default_device",
     "set_default_dtype",

@@ -1,9 +1,9 @@
-"""Mixed precision under PyTorch's names: a scaler of losses, and a context that changes nothing.
+"""Mixed precision under PyTorch's names: products of operands in 16 bits, and a scaler of losses.
 
 >>> w = hlx.tensor([1.0, 2.0], requires_grad=True)
 >>> optimizer, scaler = hlx.optim.SGD([w], lr=0.5), hlx.amp.GradScaler()
->>> with hlx.autocast("vulkan", dtype=hlx.float16):
-...     loss = (w * w).sum()
+>>> with hlx.autocast("cpu", dtype=hlx.float16):
+...     loss = w @ w
 >>> scaler.scale(loss).backward()
 >>> scaler.step(optimizer)
 >>> scaler.update()
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -22,42 +23,180 @@ from hlx import _hlx, errors
 from hlx._hlx import Tensor, dtype
 from hlx._modes import no_grad
 
-__all__ = ["GradScaler", "autocast"]
+__all__ = [
+    "GradScaler",
+    "autocast",
+    "clear_autocast_cache",
+    "get_autocast_dtype",
+    "is_autocast_available",
+    "is_autocast_cache_enabled",
+    "is_autocast_enabled",
+    "set_autocast_cache_enabled",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
+]
+
+
+class _Modes(threading.local):
+    """A thread's modes, by kind of device."""
+
+    def __init__(self) -> None:
+        self.enabled = {"cpu": False, "vulkan": False}
+        self.types = {"cpu": dtype("bfloat16"), "vulkan": dtype("float16")}
+        self.caches = True
+
+
+_modes = _Modes()
+#: PyTorch's names of GPUs, which are Vulkan's here.
+_GPUS = ("vulkan", "cuda", "hip", "mps", "xpu")
+
+
+def _kind(operation: str, device_type: object) -> str:
+    """The kind of device that a name stands for: `cpu` or `vulkan`."""
+    if not isinstance(device_type, str):
+        raise errors.TypeError(f"{operation}: device_type is {device_type!r}, expected a text such as 'cpu'")
+    name = device_type.split(":")[0]
+    if name != "cpu" and name not in _GPUS:
+        raise errors.RuntimeError(f"{operation}: device_type is {device_type!r}, expected 'cpu' or 'vulkan'")
+    return "cpu" if name == "cpu" else "vulkan"
+
+
+def _set(kind: str, enabled: bool, of: dtype) -> None:
+    """Sets a mode, for operations too."""
+    _hlx.set_autocast(kind == "cpu", of if enabled else None)
+    _modes.enabled[kind], _modes.types[kind] = enabled, of
 
 
 class autocast:
-    """A context or decorator that changes nothing: operations compute in the types that their tensors have.
+    """Computes products with operands in 16 bits and sums in float32, as `torch.autocast`; a context or a decorator.
 
-    It exists so that programs for PyTorch run as they are. Products of operands in 16 bits with sums in float32 are
-    those of a device: `hlx.device("vulkan", arithmetic="fast")` for bfloat16, `"fast_f16"` for float16. For matrices of
-    16 bits in memory convert the tensors (`x.to(hlx.float16)`), or read a language model with
-    `hlx.load_model(.., dtype=hlx.bfloat16)`.
+    Within it linear layers, `matmul`, `bmm` and `einsum`, convolutions, attention and experts on devices of this type
+    round their operands to `dtype` and sum in float32: the arithmetics `fast` (bfloat16) and `fast_f16` (float16),
+    whatever arithmetic the device was opened with. Everything else (norms, softmax, losses, optimizers) computes as
+    outside. Unlike PyTorch's, results are float32: only operands are rounded, and no tensor changes its type. A
+    backward pass computes each operation as its forward pass did, wherever `backward()` is called.
 
+    Contexts nest, `enabled=False` within one computes in the arithmetic of the device again, and other threads know
+    nothing of it. `dtype` is by default that of `get_autocast_dtype`: float16 on GPUs, bfloat16 on the CPU, as in
+    PyTorch. PyTorch's names of GPUs ("cuda") stand for "vulkan". A GPU without matrices of the type raises RuntimeError
+    at the first product. `cache_enabled` changes no result.
+
+    >>> x = hlx.tensor([[1.0, 1.001953125]])
     >>> with hlx.autocast("cpu", dtype=hlx.bfloat16):
-    ...     print((hlx.ones(2, 2) @ hlx.ones(2, 2)).dtype)
-    hlx.float32
+    ...     print((x @ x.T).item(), (x @ x.T).dtype)
+    2.0 hlx.float32
     """
 
     def __init__(
         self, device_type: str, dtype: dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
-        if not isinstance(device_type, str):
-            raise errors.TypeError(f"autocast: device_type is {device_type!r}, expected a text such as 'cpu'")
+        self.device = _kind("autocast", device_type)
+        self.fast_dtype = _modes.types[self.device] if dtype is None else dtype
+        if enabled and str(self.fast_dtype) not in ("hlx.float16", "hlx.bfloat16"):
+            raise errors.ValueError(f"autocast: dtype is {self.fast_dtype}, expected float16 or bfloat16")
+        self._enabled, self._caches = bool(enabled), cache_enabled
+        self._before: list[tuple[bool, _hlx.dtype, bool]] = []
 
     def __enter__(self) -> Self:
+        kind = self.device
+        self._before.append((_modes.enabled[kind], _modes.types[kind], _modes.caches))
+        # Where it is off its type is of no account.
+        _set(kind, self._enabled, self.fast_dtype if self._enabled else _modes.types[kind])
+        if self._caches is not None:
+            _modes.caches = self._caches
         return self
 
     def __exit__(self, *exception: object) -> None:
-        pass
+        enabled, of, _modes.caches = self._before.pop()
+        _set(self.device, enabled, of)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, as it is."""
+        """The function within the context."""
 
         @functools.wraps(function)
         def within(*arguments: Any, **keywords: Any) -> Any:
-            return function(*arguments, **keywords)
+            with autocast(self.device, self.fast_dtype, self._enabled, self._caches):
+                return function(*arguments, **keywords)
 
         return within
+
+
+def is_autocast_enabled(device_type: str = "vulkan") -> bool:
+    """Whether this thread is within an `autocast` for devices of this type.
+
+    >>> with hlx.autocast("cpu"):
+    ...     print(hlx.is_autocast_enabled("cpu"), hlx.is_autocast_enabled())
+    True False
+    """
+    return _modes.enabled[_kind("is_autocast_enabled", device_type)]
+
+
+def set_autocast_enabled(device_type: str, enabled: bool) -> None:
+    """Switches `autocast` on or off for this thread, as a context does.
+
+    >>> hlx.set_autocast_enabled("cpu", True)
+    >>> hlx.is_autocast_enabled("cpu")
+    True
+    >>> hlx.set_autocast_enabled("cpu", False)
+    """
+    kind = _kind("set_autocast_enabled", device_type)
+    _set(kind, bool(enabled), _modes.types[kind])
+
+
+def get_autocast_dtype(device_type: str) -> dtype:
+    """The type of operands within `autocast`: that of the innermost one, or that of one without a type.
+
+    >>> hlx.get_autocast_dtype("cpu")
+    hlx.bfloat16
+    """
+    return _modes.types[_kind("get_autocast_dtype", device_type)]
+
+
+def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
+    """Sets the type of operands within `autocast`, for this thread: float16 or bfloat16.
+
+    >>> hlx.set_autocast_dtype("cpu", hlx.float16)
+    >>> hlx.get_autocast_dtype("cpu")
+    hlx.float16
+    >>> hlx.set_autocast_dtype("cpu", hlx.bfloat16)
+    """
+    if str(dtype) not in ("hlx.float16", "hlx.bfloat16"):
+        raise errors.ValueError(f"set_autocast_dtype: dtype is {dtype}, expected float16 or bfloat16")
+    kind = _kind("set_autocast_dtype", device_type)
+    _set(kind, _modes.enabled[kind], dtype)
+
+
+def is_autocast_cache_enabled() -> bool:
+    """What `cache_enabled` says on this thread; it changes no result, and no copies of weights are held.
+
+    >>> hlx.is_autocast_cache_enabled()
+    True
+    """
+    return _modes.caches
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Sets what `is_autocast_cache_enabled` says.
+
+    >>> hlx.set_autocast_cache_enabled(True)
+    """
+    _modes.caches = bool(enabled)
+
+
+def clear_autocast_cache() -> None:
+    """Does nothing: no copies of weights are held.
+
+    >>> hlx.clear_autocast_cache()
+    """
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether `autocast` knows devices of this type, as `torch.amp.is_autocast_available`.
+
+    >>> hlx.amp.is_autocast_available("vulkan"), hlx.amp.is_autocast_available("tpu")
+    (True, False)
+    """
+    return isinstance(device_type, str) and device_type in ("cpu", *_GPUS)
 
 
 class GradScaler:

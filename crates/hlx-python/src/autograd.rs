@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hlx_autograd::{
-    BackwardPlan, Hook, Result, Tensor, gradients_enabled, no_grad, set_gradients_enabled,
+    Autocast, BackwardPlan, Half, Hook, Result, Tensor, gradients_enabled, no_grad,
+    set_gradients_enabled,
 };
 use pyo3::prelude::*;
 
@@ -32,6 +33,38 @@ pub fn is_grad_enabled() -> bool {
 #[pyfunction]
 pub fn set_grad_enabled(enabled: bool) -> bool {
     set_gradients_enabled(enabled)
+}
+
+/// Sets what products of this thread are computed in on the CPU device, or on Vulkan devices: with operands of this type, or in
+/// the arithmetic of their device.
+#[pyfunction]
+#[pyo3(signature = (on_cpu, dtype))]
+pub fn set_autocast(on_cpu: bool, dtype: Option<&PyDType>) -> PyResult<()> {
+    let half = match dtype.map(|dtype| dtype.name()) {
+        None => None,
+        Some("bfloat16") => Some(Half::Bf16),
+        Some("float16") => Some(Half::F16),
+        Some(other) => {
+            return Err(type_error(format!(
+                "autocast: dtype is {other}, expected float16 or bfloat16"
+            )));
+        }
+    };
+    let mut here = Autocast::here();
+    match on_cpu {
+        true => here.cpu = half,
+        false => here.vulkan = half,
+    }
+    here.set();
+    Ok(())
+}
+
+/// The types that products of this thread are computed with, on the CPU device and on Vulkan devices.
+#[pyfunction]
+pub fn autocast_types() -> (Option<PyDType>, Option<PyDType>) {
+    let here = Autocast::here();
+    let of = |half: Option<Half>| half.map(|half| PyDType::from(half.dtype()));
+    (of(here.cpu), of(here.vulkan))
 }
 
 /// What a pass starts from, with the gradients given.

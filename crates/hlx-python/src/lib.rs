@@ -40,7 +40,8 @@ use pyo3::pymodule;
 mod _hlx {
     #[pymodule_export]
     use crate::autograd::{
-        HookHandle, backward, custom, gradients, is_grad_enabled, set_grad_enabled, with_samples,
+        HookHandle, autocast_types, backward, custom, gradients, is_grad_enabled, set_autocast,
+        set_grad_enabled, with_samples,
     };
     #[pymodule_export]
     use crate::compute::{

@@ -23,7 +23,7 @@ class GradScaler(amp.GradScaler):
 
 
 class autocast(amp.autocast):
-    """`hlx.autocast`, as `torch.cuda.amp` has it: it changes nothing."""
+    """`hlx.autocast` for Vulkan devices, as `torch.cuda.amp` has it."""
 
-    def __init__(self, enabled: bool = True, dtype: dtype | None = None, cache_enabled: bool = True) -> None:
+    def __init__(self, enabled: bool = True, dtype: dtype = dtype("float16"), cache_enabled: bool = True) -> None:
         super().__init__("cuda", dtype, enabled, cache_enabled)
