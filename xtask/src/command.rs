@@ -146,6 +146,13 @@ pub fn step<T>(what: &str, work: impl FnOnce() -> Result<T, String>) -> Result<T
 }
 
 /// The words of a command line, as verbs read them in tests.
+/// Writes the documentation of the default members, or of those that are named; a warning is an error.
+pub fn document(members: &[&str]) -> Result<(), String> {
+    let mut doc = quiet_cargo(&["doc", "--release", "--no-deps"]);
+    doc.args(members).env("RUSTDOCFLAGS", "-D warnings");
+    succeed("rustdoc", &mut doc)
+}
+
 #[cfg(test)]
 pub fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()

@@ -98,15 +98,8 @@ fn clippy() -> Result<(), String> {
 }
 
 fn documentation() -> Result<(), String> {
-    document(&[])?;
-    document(CHECKED[1])
-}
-
-/// Writes the documentation of the default members, or of those that are named; a warning is an error.
-pub fn document(members: &[&str]) -> Result<(), String> {
-    let mut doc = command::quiet_cargo(&["doc", "--release", "--no-deps"]);
-    doc.args(members).env("RUSTDOCFLAGS", "-D warnings");
-    command::succeed("rustdoc", &mut doc)
+    command::document(&[])?;
+    command::document(CHECKED[1])
 }
 
 fn lint_modules(root: &Path) -> Result<Vec<String>, String> {

@@ -13,8 +13,8 @@ use pages::{Page, Use};
 
 pub use mirror::copy_folder;
 
+use crate::Outcome;
 use crate::command::{self, step};
-use crate::{Outcome, lint};
 
 pub const HELP: &str = "\
 cargo xtask book [--no-api] [--install]
@@ -67,7 +67,7 @@ pub fn run(args: &[String]) -> Outcome {
     })?;
     if has_api {
         step("rustdoc", || {
-            lint::document(&[])?;
+            command::document(&[])?;
             api::copy(&documented, &book.join("api"))
         })?;
     }

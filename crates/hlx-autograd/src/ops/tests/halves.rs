@@ -11,7 +11,7 @@ use crate::{BackwardPlan, Result, Tensor};
 #[test]
 fn shards_in_turn_have_the_bits_of_all_at_once() -> Result<()> {
     for half in [Half::Bf16, Half::F16] {
-        let devices = hlx_core::testing::devices().into_iter();
+        let devices = hlx_core::testing::devices().iter();
         let in_fast =
             devices.filter_map(|device| device.in_arithmetic(Arithmetic::Fast(half)).ok());
         for device in in_fast {

@@ -6,7 +6,7 @@ use hlx_core::Device;
 use hlx_gguf::{Block as Stored, StoredMatrix};
 use hlx_kernels::product::blocks::{Block, BlockFormat, BlockRows};
 
-use super::quantised::Nf4Matrix;
+use super::nf4_matrix::Nf4Matrix;
 use super::source::Arriving;
 use crate::Result;
 use crate::error::NnError;

@@ -5,7 +5,7 @@ use std::path::Path;
 use hlx_autograd::DType;
 use hlx_gguf::{StoredMatrix, widen};
 
-use super::quantised::Nf4Matrix;
+use super::nf4_matrix::Nf4Matrix;
 use crate::Result;
 use crate::error::NnError;
 

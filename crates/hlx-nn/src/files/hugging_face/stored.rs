@@ -1,12 +1,11 @@
 //! Models as they are stored, in blocks: their digest, and one file of a folder's tensors.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use hlx_core::digest::TensorHasher;
-use hlx_core::files::{place, read_json};
+use hlx_core::files::{TemporaryFile, place, read_json};
 use hlx_gguf::Gguf;
 use serde_json::json;
 
@@ -100,8 +99,8 @@ pub fn write_as_stored(folder: &Path, to: &Path) -> Result<u64> {
     }
     let mut header = serde_json::to_vec(&header).map_err(|error| fail(&error))?;
     header.resize(header.len().next_multiple_of(8), b' ');
-    let file = File::create_new(to).map_err(|error| fail(&error))?;
-    let mut file = BufWriter::new(file);
+    let mut written = TemporaryFile::beside(to).map_err(|error| fail(&error))?;
+    let mut file = BufWriter::new(written.file());
     let mut write = |bytes: &[u8]| file.write_all(bytes).map_err(|error| fail(&error));
     write(&(header.len() as u64).to_le_bytes())?;
     write(&header)?;
@@ -109,5 +108,7 @@ pub fn write_as_stored(folder: &Path, to: &Path) -> Result<u64> {
         write(&entry.bytes()?)?;
     }
     file.flush().map_err(|error| fail(&error))?;
+    drop(file);
+    written.publish(to).map_err(|error| fail(&error))?;
     Ok(end as u64)
 }

@@ -15,7 +15,6 @@ use hlx_autograd::DType;
 use safetensors::tensor::Dtype;
 
 pub(super) use self::config::{Scheme, take_scheme};
-pub use self::nf4::Nf4Matrix;
 
 use self::nf4::Nf4;
 use self::packed::Packed;
@@ -70,18 +69,6 @@ impl Part {
     fn words(&self) -> impl Iterator<Item = u32> {
         let words = self.bytes.as_chunks::<4>().0.iter();
         words.map(|&word| u32::from_le_bytes(word))
-    }
-}
-
-/// A product that is zero where it would be a subnormal.
-fn product(a: f32, b: f32) -> f32 {
-    flushed(a * b)
-}
-
-fn flushed(value: f32) -> f32 {
-    match value.is_subnormal() {
-        true => 0.0_f32.copysign(value),
-        false => value,
     }
 }
 

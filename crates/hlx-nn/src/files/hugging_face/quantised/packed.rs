@@ -14,8 +14,9 @@
 use safetensors::tensor::Dtype;
 
 use super::super::files::{TensorFiles, floats};
+use super::super::nf4_matrix::product;
 use super::super::source::TensorSource;
-use super::{Part, product};
+use super::Part;
 use crate::Result;
 use crate::error::NnError;
 
