@@ -363,6 +363,16 @@ fn rounded(run: &mut Run<'_>) -> Result<(), KernelError> {
     Ok(())
 }
 
+/// Numbers rounded to 16 bits, as f32.
+pub fn rounded_back(device: &Device, half: Half, x: &Buffer) -> Result<Buffer, KernelError> {
+    let rounded = device.alloc_typed(half.dtype(), x.len())?;
+    let back = device.alloc(x.len())?;
+    let layout = Layout::contiguous(&[x.len()])?;
+    copy_strided(device, Strided::new(x, &layout), &rounded)?;
+    copy_strided(device, Strided::new(&rounded, &layout), &back)?;
+    Ok(back)
+}
+
 /// A product in `fast`, or where the device has no matrices of the type, that of the CPU device.
 fn products_of_halves(
     device: &Device,
@@ -374,16 +384,7 @@ fn products_of_halves(
     let of = [Matrices::rows(1, m, k), Matrices::rows(1, n, k)];
     let roles = [Role::Signal, Role::Weight];
     let Ok(fast) = device.in_arithmetic(Arithmetic::Fast(half)) else {
-        let widened = operands.map(|x| -> Result<Buffer, KernelError> {
-            let (rounded, back) = (
-                device.alloc_typed(half.dtype(), x.len())?,
-                device.alloc(x.len())?,
-            );
-            let layout = Layout::contiguous(&[x.len()])?;
-            copy_strided(device, Strided::new(x, &layout), &rounded)?;
-            copy_strided(device, Strided::new(&rounded, &layout), &back)?;
-            Ok(back)
-        });
+        let widened = operands.map(|x| rounded_back(device, half, x));
         let [a, b] = widened;
         let shape = MatMul {
             trans_b: true,
