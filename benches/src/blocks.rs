@@ -134,10 +134,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             [rows, n, k],
         )?;
         for format in &formats {
-            // Different blocks for each row and place, with integers that every format has.
+            // Different blocks for each row and place, with the first integers of the format.
+            let integers = (0..=i8::MAX).filter(|q| format.bits_of(*q).is_some());
+            let some: Vec<i8> = integers.take(4).collect();
             let blocks = BlockRows::new(&device, format, [n, k], |row, at, block| {
                 let integers = block.q.iter_mut().enumerate();
-                integers.for_each(|(i, q)| *q = ((row + 3 * at + i) % 4) as i8);
+                integers.for_each(|(i, q)| *q = some[(row + 3 * at + i) % some.len()]);
                 (block.d, block.dmin) = (0.0625, 0.125);
             })?;
             let bytes = blocks.n_bytes();

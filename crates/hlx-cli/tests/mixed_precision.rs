@@ -24,6 +24,22 @@ fn resume(place: &Scratch, device: &Device, out: &str, sets: &[&str]) -> anyhow:
     Trainer::new(device, config, &options)?.run(&mut Silent)
 }
 
+/// Ranks have the bits and the chain of one device.
+#[test]
+fn ranks_in_fast_have_the_bits_and_the_chain_of_one() {
+    let place = Scratch::new("ranks-in-fast");
+    for arithmetic in ["arithmetic=fast", "arithmetic=fast_f16"] {
+        let train = |devices: [&str; 2], out: &str| {
+            let set = ["--set", arithmetic, "--out", out];
+            place.succeeds(&[&["train", "config.toml"], &devices[..], &set].concat());
+            fs::read(place.join(out).join("chain.jsonl")).expect("a chain")
+        };
+        let one = train(["--device", "cpu"], &format!("{arithmetic}-one"));
+        let two = train(["--devices", "cpu,cpu"], &format!("{arithmetic}-two"));
+        assert_eq!(one, two, "{arithmetic}");
+    }
+}
+
 const SETS: [&str; 4] = [
     "train.saved=bf16",
     "train.loss_scale=dynamic",

@@ -15,7 +15,7 @@ use super::room::check_room;
 use super::{ChainRecorder, Engine, RunFiles, Trainer};
 use crate::config::{Config, Format};
 use crate::model_folder;
-use crate::ranks::{Group, agreed_on, check_count, check_identity};
+use crate::ranks::{Group, agreed, agreed_on, check_count, check_identity};
 use crate::run::{
     Chain, ChainFile, ChainRecord, Checkpoint, EventFile, Manifest, Monitor, Place, Progress,
     ProvedRecord, RankPlace, RunFolder, RunLock, check_specification, place,
@@ -173,8 +173,10 @@ impl Trainer {
         let (folder, files) = agreed_on(group, begun)?;
         let folder = agreed_on(group, seen_by_all(group, folder))?;
         let here = place::of(engine.device.arithmetic(), &engine.device);
+        // What rank 0 reads in the chain, so that all have the same next record.
         let stated = files.as_ref().and_then(|files| files.place.as_ref());
-        recorder.moves_to(here.filter(|here| stated != Some(here)));
+        let moves = agreed(group, Ok(vec![u8::from(stated != here.as_ref())]))?;
+        recorder.moves_to(here.filter(|_| moves[0] == vec![1]));
         Ok(Self {
             group: group.clone(),
             places,

@@ -123,8 +123,8 @@ impl Product {
         let of_dy = self.of_gradient();
         for shard in (0..shards).step_by(n_shards) {
             let z = [shard * groups, n_shards.min(shards - shard) * groups];
-            let [first, count] = z.map(|z| z * rows * terms);
-            let target = dweight.slice(first, count)?;
+            // (A window of the gradient would begin at no place that a binding may.)
+            let place = Some([z[0] * rows * terms, terms]);
             for piece in 0..cut.pieces {
                 let first = piece / cut.runs * cut.samples * self.patches.n_pixels()
                     + piece % cut.runs * cut.terms;
@@ -146,7 +146,11 @@ impl Product {
                     accumulate: accumulate || piece > 0,
                     ..MatMul::new(rows, terms, lines.pixels[1])
                 };
-                HalfProduct::new([&dy, &x], &target, shape).run(device)?;
+                HalfProduct {
+                    place,
+                    ..HalfProduct::new([&dy, &x], dweight, shape)
+                }
+                .run(device)?;
             }
         }
         Ok(())
