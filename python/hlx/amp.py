@@ -90,8 +90,8 @@ class autocast:
     def __init__(
         self, device_type: str, dtype: dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
-        self.device = _kind("autocast", device_type)
-        self.fast_dtype = _modes.types[self.device] if dtype is None else dtype
+        self.device: str = _kind("autocast", device_type)
+        self.fast_dtype: _hlx.dtype = _modes.types[self.device] if dtype is None else dtype
         if enabled and str(self.fast_dtype) not in ("hlx.float16", "hlx.bfloat16"):
             raise errors.ValueError(f"autocast: dtype is {self.fast_dtype}, expected float16 or bfloat16")
         self._enabled, self._caches = bool(enabled), cache_enabled

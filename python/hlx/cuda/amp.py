@@ -22,8 +22,12 @@ class GradScaler(amp.GradScaler):
         super().__init__("cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
 
+#: What `torch.cuda.amp.autocast` computes in by default.
+_FLOAT16 = dtype("float16")
+
+
 class autocast(amp.autocast):
     """`hlx.autocast` for Vulkan devices, as `torch.cuda.amp` has it."""
 
-    def __init__(self, enabled: bool = True, dtype: dtype = dtype("float16"), cache_enabled: bool = True) -> None:
+    def __init__(self, enabled: bool = True, dtype: dtype = _FLOAT16, cache_enabled: bool = True) -> None:
         super().__init__("cuda", dtype, enabled, cache_enabled)
