@@ -14,13 +14,15 @@
 
 use hlx_core::{Buffer, Device, Half, MatrixShape, Shader};
 
+use super::heads::ROWS_BEHIND;
 use super::operands::{AttentionGradients, AttentionOperands, AttentionOutput};
 use super::pass::{RangedPass, Saved};
-use super::shaders::HALF_PASSES;
-use super::sizes::{Attention, Placed, Strided};
+use super::shaders::{HALF_PASSES, SUBGROUPS};
+use super::sizes::{Attention, Strided};
 use crate::elementwise::copy_strided;
 use crate::error::{check_indexable, check_sizes};
 use crate::kernel::{Kernel, PushConstants};
+use crate::product::halves::UNIT;
 use crate::product::widened;
 use crate::{Layout, Operand, Result};
 
@@ -28,18 +30,12 @@ shader!(shader, attention::round_heads);
 
 /// The widest head that matrices of halves take: the sums of dK and dV of wider ones do not fit into registers.
 pub const WIDEST: usize = 128;
-/// Subgroups of a workgroup.
-const SUBGROUPS: usize = 4;
 /// Rows of a subgroup, and keys, or queries, of a block. (On an H100, ms of forward, dQ, and dK and dV, of 32 x 12 heads of 512 positions and
 /// 64 columns: 0.21, 0.21, 0.28; with 32 rows 0.29, 0.23, 0.42; with 16 rows and blocks of 64 0.31, 0.29, 0.42.)
 const OWN_ROWS: usize = 16;
 const BLOCK: usize = 32;
 /// Numbers that rows are filled up to with zeros: the terms of a matrix.
 const GRANULE: usize = 16;
-/// Halves of a unit.
-const UNIT: usize = 8;
-/// Rows behind the last one that a workgroup's matrices may load, whatever they hold.
-const ROWS_BEHIND: usize = 128;
 /// Units of a workgroup of the shader that rounds.
 const GROUP: usize = 256;
 
@@ -65,7 +61,7 @@ pub fn takes(device: &Device, of: &Attention) -> bool {
     };
     let fits = |shape: MatrixShape| {
         let sides = [shape.rows, shape.columns, shape.terms];
-        let threads = SUBGROUPS * shape.subgroup as usize;
+        let threads = (SUBGROUPS * shape.subgroup) as usize;
         let info = device.info();
         let divide = sides
             .iter()
@@ -83,8 +79,9 @@ pub fn takes(device: &Device, of: &Attention) -> bool {
 fn shared_bytes(width: usize, shape: MatrixShape) -> usize {
     let units = width.next_multiple_of(GRANULE) / UNIT + 1;
     let region = OWN_ROWS * (BLOCK / 4 + 1).max(2 * (BLOCK / UNIT + 1));
-    let facts = SUBGROUPS * (OWN_ROWS + shape.subgroup as usize) + 3 * BLOCK + 2;
-    16 * (2 * BLOCK * units + SUBGROUPS * region) + 4 * facts
+    let subgroups = SUBGROUPS as usize;
+    let facts = subgroups * (OWN_ROWS + shape.subgroup as usize) + 3 * BLOCK + 2;
+    16 * (2 * BLOCK * units + subgroups * region) + 4 * facts
 }
 
 impl Rows {
@@ -135,7 +132,7 @@ fn rounded(device: &Device, half: Half, x: Operand<'_>) -> Result<Buffer> {
     let len = x.layout.n_elements();
     let y = device.alloc_typed(half.dtype(), len)?;
     copy_strided(device, x, &y)?;
-    Ok(widened(device, &y)?.clone())
+    widened(device, &y)
 }
 
 impl HalfOperands {
@@ -239,7 +236,7 @@ impl HalfOperands {
         let [q, k, v] = &self.heads;
         Ok(Kernel::new(name, shader)
             .constants(pass.placed.constants())
-            .constants(shape.specialization(SUBGROUPS as u32))
+            .constants(shape.specialization(SUBGROUPS))
             .constants(constants!(10: OWN_ROWS, BLOCK))
             .reads([q, k, v, pass.ranges])
             .reads_if(pass.operands.counter))
@@ -263,19 +260,15 @@ impl HalfOperands {
             packed: None,
             ..*pass.operands
         };
-        let placed = Placed {
-            pool_pages: None,
-            ..of.contiguous()
-        };
         run(&RangedPass {
             operands: &operands,
-            placed,
+            placed: of.contiguous(),
             ..*pass
         })
     }
 }
 
-/// Workgroups of a kernel over so many queries, or keys, of each head.
+/// Workgroups of a kernel over the positions, of queries or of keys, of all heads.
 fn groups(positions: usize, heads: usize) -> usize {
-    positions.div_ceil(SUBGROUPS * OWN_ROWS) * heads
+    positions.div_ceil(SUBGROUPS as usize * OWN_ROWS) * heads
 }

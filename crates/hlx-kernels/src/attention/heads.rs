@@ -21,7 +21,7 @@ const ROWS: usize = 8;
 /// Digits that a row is a multiple of; zeros fill it up.
 const GRANULE: usize = 32;
 /// Rows behind the last one that a workgroup's matrices may load, whatever they hold.
-const ROWS_BEHIND: usize = 128;
+pub const ROWS_BEHIND: usize = 128;
 
 /// The sizes of an operand, whose rows become `[batch, heads, positions]`.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -100,7 +100,7 @@ const BLOCK: usize = 32;
 const COLUMNS: usize = 64;
 const COLUMNS_OF_WIDE: usize = 2 * COLUMNS;
 /// Subgroups of a workgroup that multiplies matrices.
-const SUBGROUPS: u32 = 4;
+pub const SUBGROUPS: u32 = 4;
 
 pub const FORWARD_PASS: PassShaders = pass! {
     [(ranged_forward_64, 64), (ranged_forward_128, 64), (ranged_forward_256, 32)],

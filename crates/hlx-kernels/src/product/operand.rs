@@ -185,7 +185,7 @@ impl Operand {
     }
 }
 
-/// Whether attention reads digits in the place of floats.
+/// Whether attention reads digits in the place of floats; in `fast` that of a cache and of wide heads.
 pub(crate) fn quantises(device: &Device) -> bool {
     Format::of_sources(device).is_some()
 }

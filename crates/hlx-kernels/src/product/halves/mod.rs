@@ -39,7 +39,7 @@ static SHADERS: [&Shader; 5] = [
 
 const NAME: &str = "round_operand";
 /// Halves of a unit of 16 bytes, of which a GPU's lines have whole ones.
-const UNIT: usize = 8;
+pub(crate) const UNIT: usize = 8;
 /// Units of a workgroup of the shader that rounds.
 const GROUP: usize = 256;
 
@@ -122,7 +122,7 @@ impl Halves {
         Self::new(device, half, (&gathered).into(), lines)
     }
 
-    /// Memory for lines of so many numbers.
+    /// Memory for `lines` lines of `columns` numbers.
     pub(crate) fn empty(device: &Device, half: Half, [lines, columns]: [usize; 2]) -> Result<Self> {
         let line = line_of(device, columns);
         Ok(Self {
@@ -159,7 +159,7 @@ impl Halves {
     }
 }
 
-/// Halves from line to line of lines of so many numbers: whole units on a GPU.
+/// Halves from line to line of lines of `columns` numbers: whole units on a GPU.
 fn line_of(device: &Device, columns: usize) -> usize {
     match device.is_cpu() {
         true => columns,

@@ -1,9 +1,9 @@
 //! Attention over operands of 16 bits, on every device that computes in `fast`, against f64.
 
-use hlx_core::{Arithmetic, Half};
+use hlx_core::Half;
 
 use super::*;
-use crate::testing::devices;
+use crate::testing::devices_in_fast;
 
 /// o, dq, dk, dv.
 fn both(device: &Device, case: &Case) -> Result<[Vec<f32>; 4], KernelError> {
@@ -55,12 +55,6 @@ fn relative_error(got: &[f32], want: &[f64]) -> f64 {
     (error / size.max(0.1 * want.len() as f64)).sqrt()
 }
 
-fn in_fast(half: Half) -> Vec<Device> {
-    let devices = devices().iter();
-    let ready = devices.filter_map(|device| device.in_arithmetic(Arithmetic::Fast(half)).ok());
-    ready.collect()
-}
-
 /// Wider heads and longer sequences than those of all kernels: several blocks, tiles and slices, and rows of no whole unit.
 fn wide_cases() -> Vec<(&'static str, Case)> {
     let of = |head_width: usize, positions: usize, group: usize| Attention {
@@ -87,7 +81,7 @@ fn wide_cases() -> Vec<(&'static str, Case)> {
 fn it_agrees_with_f64_in_16_bits() {
     // Half of the distance of neighbours, from products of up to three rounded factors each.
     for (half, limit) in [(Half::Bf16, 0.012), (Half::F16, 0.0015)] {
-        for device in in_fast(half) {
+        for device in devices_in_fast(half) {
             let all = cases().into_iter().chain(wide_cases());
             for (name, case) in all.filter(|(_, case)| case.attention.head_width <= 128) {
                 let got = both(&device, &case).expect("both passes");
@@ -122,7 +116,7 @@ fn a_sample_has_the_bits_that_it_has_alone() {
         ..PLAIN
     };
     for half in [Half::Bf16, Half::F16] {
-        for device in in_fast(half) {
+        for device in devices_in_fast(half) {
             let all = case(of);
             let joint = both(&device, &all).expect("both passes");
             let one = of.output_len() / 3;
