@@ -7,10 +7,15 @@ use hlx_train::curve::ticks::{linear_ticks, step_ticks};
 use serde_json::json;
 
 use crate::text::{short, with_commas};
-use crate::thin::{Point, Thinned, thin};
+use crate::thin::{Point, Thinned, means, thin};
 
 /// Colours of the page's style, which several runs take one after another.
 pub const N_COLOURS: usize = 8;
+
+/// Marks of a curve at most: more would hide its line, which has dashes instead.
+pub const MOST_MARKS: usize = 60;
+/// Parts of the steps whose means a thinned curve has a line through.
+const N_MEANS: usize = 100;
 
 /// A curve.
 #[derive(Clone, Debug)]
@@ -23,6 +28,13 @@ pub struct Curve {
     pub is_marked: bool,
     /// Steps, which rise, and values.
     pub points: Vec<Point>,
+}
+
+impl Curve {
+    /// Whether dashes tell it from others, as it has too many points for marks.
+    pub fn has_dashes(&self) -> bool {
+        self.is_marked && self.points.len() > MOST_MARKS
+    }
 }
 
 /// How much of a page's width a chart takes.
@@ -134,7 +146,8 @@ impl Chart {
         }) = most
         {
             parts.push(format!(
-                "{} points in {columns} pixel columns: of each its first, least, greatest and last point is drawn.",
+                "{} points in {columns} pixel columns: the band has each one's first, least, greatest and last point, the line \
+                 the means of {N_MEANS} equal parts.",
                 with_commas(*n_points as u64)
             ));
         }
@@ -221,8 +234,13 @@ impl Chart {
                 "<line class=\"target\" x1=\"{left}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\"/>"
             );
         }
-        for curve in &self.curves {
-            self.curve(&mut svg, &scales, curve);
+        // A band would hide the evaluations of another run.
+        for is_marked in [false, true] {
+            let curves = self
+                .curves
+                .iter()
+                .filter(|curve| curve.is_marked == is_marked);
+            curves.for_each(|curve| self.curve(&mut svg, &scales, curve));
         }
         let base = height - BOTTOM;
         let _ = writeln!(
@@ -305,13 +323,25 @@ impl Chart {
         let name = escape(&curve.name);
         let colour = curve.colour % N_COLOURS;
         let values = serde_json::Value::Array(values);
-        let class = if curve.is_marked { " eval" } else { "" };
+        let mut class = if curve.is_marked { " eval" } else { "" }.to_owned();
+        let is_band = thinned.columns.is_some() && !curve.is_marked;
+        class += if is_band { " band" } else { "" };
+        class += if curve.has_dashes() { " dashes" } else { "" };
         let _ = writeln!(
             svg,
             "<path class=\"curve c{colour}{class}\" d=\"{path}\" data-name=\"{name}\" data-points=\"{values}\"/>"
         );
-        // Marks of a run with many evaluations would hide the line.
-        if curve.is_marked && thinned.n_points <= 60 {
+        if is_band {
+            let steps = (0.0, scales.last_step);
+            let means = means(&curve.points, N_MEANS, steps, |value| self.shows(value));
+            let means = means.iter().enumerate().map(|(place, &(step, value))| {
+                let letter = if place == 0 { 'M' } else { 'L' };
+                format!("{letter}{:.1} {:.1}", scales.x(step), scales.y(value))
+            });
+            let means = means.collect::<String>();
+            let _ = writeln!(svg, "<path class=\"mean c{colour}\" d=\"{means}\"/>");
+        }
+        if curve.is_marked && !curve.has_dashes() {
             for &(step, value) in thinned.pieces.iter().flatten() {
                 let (x, y) = (scales.x(step), scales.y(value));
                 let _ = writeln!(
@@ -375,4 +405,59 @@ pub fn escape(text: &str) -> String {
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(name: &str, n: u32, is_marked: bool) -> Curve {
+        let value = |step: u32| 2.0 + f64::from(step * 7919 % 13) / 13.0;
+        Curve {
+            name: name.to_owned(),
+            colour: 0,
+            is_marked,
+            points: (1..=n).map(|step| (f64::from(step), value(step))).collect(),
+        }
+    }
+
+    fn chart(n: u32) -> Chart {
+        Chart {
+            title: "Loss".to_owned(),
+            unit: String::new(),
+            is_logarithmic: true,
+            size: Size::Third,
+            curves: vec![curve("evaluated", 9, true), curve("trained", n, false)],
+            target: None,
+        }
+    }
+
+    #[test]
+    fn a_long_curve_is_a_band_with_its_means_below_the_evaluations() {
+        let long = chart(10_000);
+        let svg = long.svg();
+        assert!(svg.contains("class=\"curve c0 band\""), "{svg}");
+        let means = svg.split("class=\"mean c0\" d=\"").nth(1).expect("a line");
+        let means = means.split('"').next().expect("a path");
+        assert_eq!(means.matches(['M', 'L']).count(), N_MEANS);
+        let at = |words: &str| svg.find(words).expect("is drawn");
+        assert!(at("class=\"mean c0\"") < at("class=\"curve c0 eval\""));
+        assert!(
+            long.caption()
+                .starts_with("10,000 points in 272 pixel columns: the band has"),
+            "{}",
+            long.caption()
+        );
+        let mut many = chart(100);
+        many.curves[0].points = curve("evaluated", 61, true).points;
+        let svg = many.svg();
+        assert!(
+            svg.contains("eval dashes") && !svg.contains("<circle"),
+            "{svg}"
+        );
+        let short = chart(100);
+        let svg = short.svg();
+        assert!(!svg.contains("band") && !svg.contains("mean"), "{svg}");
+        assert_eq!(short.caption(), "");
+    }
 }

@@ -1,5 +1,6 @@
 //! What a run's folder says: its configuration, its course, its devices, its chain, and what was verified.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use hlx_train::run::{
 use hlx_train::verify::Verdict;
 use serde::Serialize;
 
-use crate::text::{moment, name_of, quoted};
+use crate::text::{moment, name_of, quoted, with_commas};
 
 /// What a run is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -134,6 +135,8 @@ impl RunFacts {
         let folder = RunFolder::open(path)?;
         let config = folder.config()?;
         let mut faults = Vec::new();
+        // Before the chain: a run that trains writes a record before the checkpoint that names it.
+        let checkpoint = noted(newest(&folder), &mut faults).flatten();
         // The two long files, at the same time.
         let (metrics, chain) = std::thread::scope(|scope| {
             let chain = scope.spawn(|| read_chain(&folder));
@@ -147,7 +150,7 @@ impl RunFacts {
         let metrics = noted(metrics, &mut faults).unwrap_or_default();
         let chain = noted(chain, &mut faults).flatten();
         let manifest = noted(folder.manifest(), &mut faults).flatten();
-        let checkpoint = noted(newest(&folder), &mut faults).flatten();
+        faults.extend(lacking(&folder, chain.as_ref(), checkpoint.as_ref()));
         let verdicts = noted(Verdict::read_all(&folder), &mut faults).unwrap_or_default();
         let standing = noted(folder.standing(), &mut faults);
         let is_train = |metric: &&Metric| matches!(metric, Metric::Train { .. });
@@ -229,7 +232,15 @@ impl RunFacts {
 
 /// The value, or none and its error among the faults.
 fn noted<T>(read: Result<T>, faults: &mut Vec<String>) -> Option<T> {
-    read.map_err(|error| faults.push(format!("{error:#}"))).ok()
+    let named = read.map_err(|error| format!("{error:#}"));
+    named
+        .map_err(|fault| {
+            // One file that cannot be read may be read twice.
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        })
+        .ok()
 }
 
 fn only(metrics: &[Metric], wanted: impl Fn(&Metric) -> bool) -> Vec<Metric> {
@@ -263,6 +274,29 @@ fn read_chain(folder: &RunFolder) -> Result<Option<ChainFacts>> {
         specification: Some(chain.origin.specification),
         is_torn: chain.is_torn,
     }))
+}
+
+/// A line if a whole chain lacks the record that the newest checkpoint names: its end was cut off, or another run's
+/// chain lies in its place.
+fn lacking(
+    folder: &RunFolder,
+    chain: Option<&ChainFacts>,
+    checkpoint: Option<&Digests>,
+) -> Option<String> {
+    let (chain, checkpoint) = (chain?, checkpoint?);
+    let is_there = match checkpoint.step.cmp(&chain.head_step) {
+        Ordering::Less => true,
+        Ordering::Equal => checkpoint.record == chain.head,
+        Ordering::Greater => false,
+    };
+    (!is_there && !checkpoint.record.is_empty()).then(|| {
+        format!(
+            "{}: ends at step {} and lacks the record of the checkpoint of step {}",
+            folder.chain_path().display(),
+            chain.head_step,
+            checkpoint.step
+        )
+    })
 }
 
 fn newest(folder: &RunFolder) -> Result<Option<Digests>> {
@@ -328,7 +362,7 @@ pub(crate) fn task(config: &Config, manifest: Option<&Manifest>) -> String {
         _ => "language model of bytes",
     };
     let parameters = manifest.map(|manifest| match manifest.n_parameters {
-        n @ ..100_000 => format!("{n} parameters"),
+        n @ ..100_000 => format!("{} parameters", with_commas(n)),
         n @ ..1_000_000_000 => format!("{:.1} M parameters", n as f64 / 1e6),
         n => format!("{:.1} G parameters", n as f64 / 1e9),
     });

@@ -88,9 +88,7 @@ pub(crate) fn charts(runs: &[RunFacts]) -> (Vec<Chart>, Vec<Chart>) {
         }
     }
     // The key figures have a number that never changes.
-    others.retain(|chart| {
-        !(chart.title.starts_with("Memory") && runs.len() == 1 && chart.is_constant())
-    });
+    others.retain(|chart| !(chart.title.starts_with("Memory") && chart.is_constant()));
     let drawn = |charts: Vec<Chart>| {
         charts
             .into_iter()

@@ -13,6 +13,11 @@ const SCRIPT: &str = include_str!("page.js");
 
 /// Digits from which a word is set as a digest.
 const DIGEST_DIGITS: usize = 40;
+/// Letters up to which words of a cell stay in one line, and code.
+const SHORT_WORDS: usize = 14;
+const SHORT_CODE: usize = 16;
+/// Letters from which a column's name may be broken.
+const LONG_NAME: usize = 20;
 
 /// Writes the page.
 pub(crate) fn html(document: &Document) -> String {
@@ -114,7 +119,11 @@ fn chart(page: &mut String, chart: &Chart) {
     if chart.curves.len() > 1 || chart.target.is_some() {
         page.push_str("<ul class=\"legend\">\n");
         for curve in &chart.curves {
-            let marked = if curve.is_marked { " marked" } else { "" };
+            let marked = match (curve.is_marked, curve.has_dashes()) {
+                (_, true) => " dashes",
+                (true, false) => " marked",
+                (false, false) => "",
+            };
             let (colour, name) = (curve.colour % crate::chart::N_COLOURS, escape(&curve.name));
             let _ = writeln!(page, "<li><i class=\"c{colour}{marked}\"></i>{name}</li>");
         }
@@ -136,37 +145,73 @@ fn table(page: &mut String, table: &Table) {
         let of = |row: &Vec<Cell>| matches!(row.get(column), Some(Cell::Number(_)));
         table.rows.first().is_some_and(of)
     };
-    page.push_str("<div class=\"table\"><table>\n<thead><tr>");
+    let is_cards = is_cards(table);
+    let class = if is_cards { " cards" } else { "" };
+    let _ = write!(page, "<div class=\"table{class}\"><table>\n<thead><tr>");
     for (column, name) in table.head.iter().enumerate() {
         let class = if is_number(column) {
             " class=\"number\""
         } else {
             ""
         };
-        let _ = write!(page, "<th{class}>{}</th>", escape(name));
+        let words = escape(name);
+        let _ = match name.chars().count() >= LONG_NAME {
+            true => write!(page, "<th{class}><span class=\"long\">{words}</span></th>"),
+            false => write!(page, "<th{class}>{words}</th>"),
+        };
     }
     page.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {
         page.push_str("<tr>");
-        for cell in row {
+        for (cell, column) in row.iter().zip(&table.head) {
             let words = escape(cell.words());
+            let mut attributes = String::new();
+            if is_cards && !words.is_empty() {
+                attributes = format!(" data-name=\"{}\"", escape(column));
+            }
+            let class = match class_of(cell) {
+                "" => String::new(),
+                class => format!(" class=\"{class}\""),
+            };
             let _ = match cell {
-                Cell::Text(_) => write!(page, "<td>{words}</td>"),
-                Cell::Number(_) => write!(page, "<td class=\"number\">{words}</td>"),
-                Cell::Code(_) if words.is_empty() => write!(page, "<td></td>"),
-                Cell::Code(code) => {
-                    let is_digest = code.len() >= DIGEST_DIGITS
-                        && code.bytes().all(|byte| byte.is_ascii_hexdigit());
-                    let class = if is_digest { " class=\"digest\"" } else { "" };
-                    write!(page, "<td><code{class}>{words}</code></td>")
+                Cell::Code(_) if !words.is_empty() => {
+                    write!(page, "<td{attributes}><code{class}>{words}</code></td>")
                 }
-                Cell::Verdict(_, true) => write!(page, "<td class=\"good\">{words}</td>"),
-                Cell::Verdict(_, false) => write!(page, "<td class=\"bad\">{words}</td>"),
+                _ => write!(page, "<td{class}{attributes}>{words}</td>"),
             };
         }
         page.push_str("</tr>\n");
     }
     page.push_str("</tbody></table></div>\n");
+}
+
+/// Whether a narrow screen shows each row as a card: of tables of many words, which would be columns of one word each.
+fn is_cards(table: &Table) -> bool {
+    let is_number = |cell: &&Cell| matches!(cell, Cell::Number(_));
+    let is_verdict = |cell: &Cell| matches!(cell, Cell::Verdict(..));
+    table.rows.first().is_some_and(|row| {
+        let n_words = row.len() - row.iter().filter(is_number).count();
+        row.iter().any(is_verdict) || (row.len() > 4 && n_words > 2)
+    })
+}
+
+/// How a cell, or the code in it, is set.
+fn class_of(cell: &Cell) -> &'static str {
+    let n = cell.words().chars().count();
+    match cell {
+        Cell::Number(_) => "number",
+        Cell::Verdict(_, true) => "good",
+        Cell::Verdict(_, false) => "bad",
+        Cell::Code(_) if n == 0 => "",
+        Cell::Code(code)
+            if n >= DIGEST_DIGITS && code.bytes().all(|byte| byte.is_ascii_hexdigit()) =>
+        {
+            "digest"
+        }
+        Cell::Code(_) if n <= SHORT_CODE => "short",
+        Cell::Text(words) if (1..=SHORT_WORDS).contains(&n) || words.ends_with(" UTC") => "short",
+        Cell::Text(_) | Cell::Code(_) => "",
+    }
 }
 
 fn samples(page: &mut String, samples: &Samples) {
@@ -190,4 +235,65 @@ fn lines(words: &str) -> String {
     let lines = printable_lines(words);
     let lines = lines.split('\n').map(escape);
     lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(head: [&str; 5], row: [Cell; 5]) -> String {
+        let mut of = Table::new(head);
+        of.rows.push(row.into());
+        let mut page = String::new();
+        table(&mut page, &of);
+        page
+    }
+
+    #[test]
+    fn a_row_of_words_becomes_a_card_and_numbers_stay_in_columns() {
+        let head = ["key", "a", "b", "c \"x\"", "bits"];
+        let words = written(
+            head,
+            ["train.learning_rate", "0.01", "0.003", "0.01", "yes"].map(Cell::code),
+        );
+        assert!(words.starts_with("<div class=\"table cards\">"), "{words}");
+        assert!(
+            words.contains(
+                "<td data-name=\"c &quot;x&quot;\"><code class=\"short\">0.01</code></td>"
+            ),
+            "{words}"
+        );
+        // A long key may be broken.
+        assert!(
+            words.contains("<td data-name=\"key\"><code>train.learning_rate</code></td>"),
+            "{words}"
+        );
+        let numbers = written(head, ["1", "2", "3", "4", "5"].map(Cell::number));
+        assert!(numbers.starts_with("<div class=\"table\">"), "{numbers}");
+        assert!(!numbers.contains("data-name"), "{numbers}");
+    }
+
+    #[test]
+    fn short_words_and_times_stay_in_a_line_and_long_names_of_columns_are_broken() {
+        let cells = [
+            "held out",
+            "2026-11-27 22:26:29 UTC",
+            "",
+            "whole: every digest and link",
+            "x",
+        ];
+        let page = written(
+            ["a", "b", "c", "d", "a run of a very long name"],
+            cells.map(Cell::text),
+        );
+        for part in [
+            "<td class=\"short\" data-name=\"a\">held out</td>",
+            "<td class=\"short\" data-name=\"b\">2026-11-27 22:26:29 UTC</td>",
+            "<td></td>",
+            "<td data-name=\"d\">whole: every digest and link</td>",
+            "<th><span class=\"long\">a run of a very long name</span></th>",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+    }
 }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, ensure};
 
 use crate::document::Document;
-use crate::facts::RunFacts;
+use crate::facts::{RunFacts, RunState};
 use crate::sections::{key_figures, sections};
-use crate::text::with_commas;
+use crate::text::{spoken, with_commas};
 use crate::{markdown, page};
 
 /// The facts of the runs of a report, and how they are laid out.
@@ -91,7 +91,8 @@ fn document(runs: &[RunFacts], title: Option<&str>) -> Document {
             let device = run
                 .device()
                 .map_or_else(String::new, |device| format!(" on {device}"));
-            let written = run.written.as_deref().unwrap_or("an unknown time");
+            let written = run.written.as_deref().map(spoken);
+            let written = written.as_deref().unwrap_or("at an unknown time");
             format!(
                 "{task}. {}{device}, last written {written}.",
                 sentence(run.state.name())
@@ -102,15 +103,9 @@ fn document(runs: &[RunFacts], title: Option<&str>) -> Document {
             with_commas(runs.len() as u64)
         ),
     };
-    let faults = runs.iter().flat_map(|run| {
-        let empty = (run.log_lines == 0).then(|| {
-            format!(
-                "{}: its log has no line yet: curves begin with the first log period (train.log_every steps)",
-                run.path.display()
-            )
-        });
-        run.faults.iter().cloned().chain(empty)
-    });
+    let faults = runs
+        .iter()
+        .flat_map(|run| run.faults.iter().cloned().chain(empty_log(run)));
     Document {
         title,
         subtitle,
@@ -126,6 +121,23 @@ fn document(runs: &[RunFacts], title: Option<&str>) -> Document {
             env!("CARGO_PKG_VERSION")
         ),
     }
+}
+
+/// A line on a log that has none, unless it could not be read.
+fn empty_log(run: &RunFacts) -> Option<String> {
+    let is_named = run
+        .faults
+        .iter()
+        .any(|fault| fault.contains("metrics.jsonl"));
+    (run.log_lines == 0 && !is_named).then(|| {
+        let why = match run.state {
+            RunState::Finished => "its log has no line, and the page no curves",
+            RunState::Running | RunState::Stopped => {
+                "its log has no line yet: curves begin with the first log period (train.log_every steps)"
+            }
+        };
+        format!("{}: {why}", run.path.display())
+    })
 }
 
 /// The words with a capital at their beginning.

@@ -66,6 +66,14 @@ pub fn moment(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
+/// A moment of RFC 3339 in UTC as it is read: `2026-11-27 22:26:29 UTC`.
+pub fn spoken(moment: &str) -> String {
+    match moment.strip_suffix('Z') {
+        Some(time) => format!("{} UTC", time.replace('T', " ")),
+        None => moment.to_owned(),
+    }
+}
+
 /// A word of a command line as a shell reads it.
 pub fn quoted(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./=:,+@%\\".contains(&byte);
@@ -93,6 +101,12 @@ mod tests {
         assert_eq!(quoted("my run"), "'my run'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn moments_read_well() {
+        assert_eq!(spoken("2026-11-27T22:26:29Z"), "2026-11-27 22:26:29 UTC");
+        assert_eq!(spoken("yesterday"), "yesterday");
     }
 
     #[test]

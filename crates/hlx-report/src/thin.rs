@@ -48,6 +48,27 @@ pub fn thin(
     thinned
 }
 
+/// The mean step and the mean value of what can be drawn in each of `n` equal parts of the steps.
+pub fn means(
+    points: &[Point],
+    n: usize,
+    steps: (f64, f64),
+    shown: impl Fn(f64) -> bool,
+) -> Vec<Point> {
+    let width = ((steps.1 - steps.0) / n as f64).max(f64::MIN_POSITIVE);
+    let part = |point: &Point| (((point.0 - steps.0) / width).floor() as usize).min(n - 1);
+    let drawn = points.iter().copied().filter(|point| shown(point.1));
+    let drawn: Vec<Point> = drawn.collect();
+    let in_parts = drawn.chunk_by(|a, b| part(a) == part(b));
+    let mean = |part: &[Point]| {
+        let (step, value) = part
+            .iter()
+            .fold((0.0, 0.0), |(a, b), (step, value)| (a + step, b + value));
+        (step / part.len() as f64, value / part.len() as f64)
+    };
+    in_parts.map(mean).collect()
+}
+
 /// The first, least, greatest and last point of a column, in the order of their steps, each once.
 fn of_column(points: &[Point]) -> Vec<Point> {
     let by_value = |a: &(usize, &Point), b: &(usize, &Point)| a.1.1.total_cmp(&b.1.1);
@@ -88,6 +109,26 @@ mod tests {
             };
             assert_eq!(of(kept), of(&points), "column {column}");
         }
+    }
+
+    #[test]
+    fn means_are_of_what_can_be_drawn() {
+        let points: Vec<Point> = (0..100)
+            .map(|step| (f64::from(step), f64::from(step % 10)))
+            .collect();
+        let found = means(&points, 10, (0.0, 100.0), f64::is_finite);
+        assert_eq!(found.len(), 10);
+        assert!(found.iter().all(|point| point.1 == 4.5), "{found:?}");
+        assert_eq!(found[3].0, 34.5);
+        let points = [
+            (0.0, 1.0),
+            (1.0, f64::NAN),
+            (2.0, 3.0),
+            (90.0, 5.0),
+            (100.0, 7.0),
+        ];
+        let found = means(&points, 10, (0.0, 100.0), f64::is_finite);
+        assert_eq!(found, [(1.0, 2.0), (95.0, 6.0)]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use hlx_report::{Follower, RunState, View, planned_steps};
 use hlx_train::config::Config;
 use hlx_train::curve::LossUnit;
 use hlx_train::metric_line::metric_line;
-use hlx_train::run::{Metric, RunFolder, Standing};
+use hlx_train::run::{Metric, RunFolder, Standing, warn_of_damaged_lines};
 use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers, poll, read};
 
 use crate::interrupt::Interrupt;
@@ -67,12 +67,7 @@ impl Watched {
             // What is written between the look and the end of the run is read by the look after it.
             let standing = self.folder.standing()?;
             let news = self.follower.look()?;
-            for number in news.damaged {
-                tracing::warn!(
-                    "{}:{number}: is damaged and left out",
-                    self.folder.metrics_path().display()
-                );
-            }
+            warn_of_damaged_lines(&self.folder.metrics_path(), &news.damaged);
             for metric in &news.metrics {
                 match json {
                     true => say!("{}", serde_json::to_string(metric)?)?,
@@ -153,8 +148,13 @@ impl Watched {
             view.forget();
             view.message("the run was resumed from an earlier step");
         }
-        for number in news.damaged {
-            view.message(&format!("line {number} of the log is damaged and left out"));
+        match &news.damaged[..] {
+            [] => {}
+            [number] => view.message(&format!("line {number} of the log is damaged and left out")),
+            [first, .., last] => view.message(&format!(
+                "{} lines of the log, from {first} to {last}, are damaged and left out",
+                news.damaged.len()
+            )),
         }
         for metric in news.metrics {
             view.metric(&metric);

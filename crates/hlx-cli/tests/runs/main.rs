@@ -5,6 +5,7 @@ mod common;
 
 mod bad_folders;
 mod compare;
+mod damage;
 mod list;
 mod memory;
 mod report;

@@ -6,7 +6,7 @@ use hlx_train::verify::Verdict;
 use super::{short, verdict_step, without_first_of_one};
 use crate::document::{Block, Cell, Section, Table};
 use crate::facts::RunFacts;
-use crate::text::with_commas;
+use crate::text::{spoken, with_commas};
 
 pub(super) fn chains(runs: &[RunFacts]) -> Vec<Block> {
     let mut table = Table::new(["run", "links", "steps", "head", "read"]);
@@ -58,7 +58,7 @@ pub(super) fn chains(runs: &[RunFacts]) -> Vec<Block> {
             };
             verdicts.rows.push(vec![
                 Cell::text(&run.name),
-                Cell::text(&verdict.time),
+                Cell::text(spoken(&verdict.time)),
                 Cell::text(format!("{}, HLX {}", verdict.device, verdict.hlx)),
                 Cell::number(format!(
                     "{} to {}",

@@ -19,21 +19,12 @@ pub(crate) fn key_figures(run: &RunFacts) -> Vec<(String, String)> {
     };
     add("steps", Some(steps(run)));
     add("training loss", run.last_loss().map(number));
-    let name = evaluation_name(run);
-    let best = run.best();
+    let (name, evaluated) = (evaluation_name(run), run.evaluated());
+    add(name, evaluated.last().map(|(_, loss)| number(*loss)));
+    let best = run.best().filter(|_| evaluated.len() > 1);
     add(
-        name,
-        run.evaluated().last().map(|(step, loss)| match best {
-            Some((best, lowest)) if best != *step => {
-                format!(
-                    "{} (lowest {} at step {})",
-                    number(*loss),
-                    number(lowest),
-                    with_commas(best)
-                )
-            }
-            _ => number(*loss),
-        }),
+        &format!("lowest {name}"),
+        best.map(|(step, loss)| format!("{}, step {}", number(loss), with_commas(step))),
     );
     add("accuracy", accuracy(run).map(percent));
     add("speed", speed(run));

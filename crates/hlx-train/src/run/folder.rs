@@ -112,12 +112,35 @@ impl RunFolder {
         let folder = Self {
             path: path.to_owned(),
         };
-        ensure!(
-            folder.config_path().is_file() && folder.checkpoints().is_dir(),
-            "{}: is no run folder (a run folder holds config.toml and checkpoints/; `hlx list DIR` lists the runs below DIR)",
-            path.display()
-        );
-        Ok(folder)
+        if folder.config_path().is_file() && folder.checkpoints().is_dir() {
+            return Ok(folder);
+        }
+        match fs::metadata(folder.config_path()) {
+            // What it holds is not known.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                Err(error).with_context(|| path.display().to_string())
+            }
+            _ => bail!("{}: {}", path.display(), folder.why_none()),
+        }
+    }
+
+    /// Why the folder is that of no run.
+    fn why_none(&self) -> String {
+        let parts = [CHAIN_FILE, CONFIG_FILE, CHECKPOINTS];
+        let is_there = |name: &&str| self.path.join(name).exists();
+        let is_part = parts.iter().any(is_there);
+        let missing = match (self.config_path().is_file(), self.checkpoints().is_dir()) {
+            (false, _) => CONFIG_FILE,
+            (true, _) => "checkpoints/",
+        };
+        match is_part {
+            true => format!(
+                "is no run folder: {missing} is not there (a run folder holds config.toml and checkpoints/)"
+            ),
+            false => "is no run folder (a run folder holds config.toml and checkpoints/; `hlx list DIR` lists the runs \
+                      below DIR)"
+                .to_owned(),
+        }
     }
 
     /// The folder of a rank that has not been told yet where the run lies.

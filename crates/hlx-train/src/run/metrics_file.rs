@@ -224,6 +224,18 @@ fn lines_until(mut lines: Vec<Line<'_>>, step: u64) -> Vec<Line<'_>> {
     lines
 }
 
+/// Warns of damaged lines that are left out: of each by its number, and of those past the eighth by how many they are.
+pub fn warn_of_damaged_lines(path: &Path, numbers: &[u64]) {
+    let path = path.display();
+    for number in numbers.iter().take(NAMED) {
+        tracing::warn!("{path}:{number}: is damaged and left out");
+    }
+    if numbers.len() > NAMED {
+        let n = numbers.len() - NAMED;
+        tracing::warn!("{path}: {n} more lines are damaged and left out");
+    }
+}
+
 /// Warns of each damaged line by its number, and of those past [`NAMED`] by how many they are.
 fn warn_of_damage(path: &Path, lines: &[Line<'_>]) {
     let damaged = lines.iter().filter_map(|line| match &line.content {

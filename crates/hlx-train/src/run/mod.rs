@@ -41,7 +41,7 @@ pub use folder::{RunFolder, latest_folder};
 pub use lock::RunLock;
 pub use manifest::{Manifest, RankPlace, RunStretch, shaders_digest};
 pub use metrics::{EvalSplit, ExchangeMetric, Metric};
-pub use metrics_file::{MetricsFile, read_metrics};
+pub use metrics_file::{MetricsFile, read_metrics, warn_of_damaged_lines};
 pub use monitor::{MONITOR_FILE, Monitor};
 pub use place::Place;
 pub use schedule_state::SCHEDULE_FILE;

@@ -9,7 +9,7 @@ use hlx_core::files;
 use serde::{Deserialize, Serialize};
 
 use super::{Difference, Report};
-use crate::run::RunFolder;
+use crate::run::{RunFolder, warn_of_damaged_lines};
 
 /// A line of the file. It says what a program has found and proves nothing: whoever doubts it verifies again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,13 +82,13 @@ impl Verdict {
         };
         let lines = (1..).zip(bytes.split(|&byte| byte == b'\n'));
         let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty());
-        let read = |(number, line): (usize, &[u8])| match serde_json::from_slice(line) {
-            Ok(verdict) => Some(verdict),
-            Err(_) => {
-                tracing::warn!("{}:{number}: is damaged and left out", path.display());
-                None
-            }
+        let mut damaged = Vec::new();
+        let read = |(number, line): (u64, &[u8])| {
+            let verdict = serde_json::from_slice(line);
+            verdict.map_err(|_| damaged.push(number)).ok()
         };
-        Ok(lines.filter_map(read).collect())
+        let verdicts = lines.filter_map(read).collect();
+        warn_of_damaged_lines(&path, &damaged);
+        Ok(verdicts)
     }
 }
