@@ -7,6 +7,7 @@ use hlx_contract::spirv::Reflection;
 use hlx_contract::{Contract, Encoded, Shader, inspect, pipeline_example, product_example};
 use hlx_core::files::{self, Output};
 use hlx_store::{Handle, Store};
+use serde_json::json;
 
 use crate::numbers::within;
 use crate::output::output_beside;
@@ -49,6 +50,9 @@ enum Verb {
         /// Its entry point.
         #[arg(long, value_name = "NAME", default_value = "main")]
         entry_point: String,
+        /// Print one line of JSON instead of text.
+        #[arg(long)]
+        json: bool,
     },
     /// Put a contract into the store and print its handle.
     Put {
@@ -77,12 +81,20 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             write(out, &pipeline.to_json()?)?;
             say_handle(&pipeline.handle()?);
         }
-        Verb::Shader { file, entry_point } => {
+        Verb::Shader {
+            file,
+            entry_point,
+            json,
+        } => {
             let bytes = files::read(file).with_context(|| file.display().to_string())?;
             let mut shader = Shader::compute(&bytes);
             shader.entry_point.clone_from(entry_point);
             let reflection = inspect(&shader).with_context(|| file.display().to_string())?;
-            say!("{}", shader.put(&store)?)?;
+            let handle = shader.put(&store)?;
+            if *json {
+                return say!("{}", as_json(&handle, &reflection));
+            }
+            say!("{handle}")?;
             describe(&reflection)?;
         }
         Verb::Put { file } => say!("{}", read_contract(&store, file)?.put(&store)?)?,
@@ -123,6 +135,30 @@ fn write(place: Option<Place<'_>>, text: &str) -> Result<()> {
 /// Prints the handle of a contract beside the contract itself.
 fn say_handle(handle: &Handle) {
     print::on_stderr(&format!("contract {handle}\n"));
+}
+
+/// The line of JSON on a shader's interface.
+fn as_json(handle: &Handle, reflection: &Reflection) -> serde_json::Value {
+    let bindings = reflection.bindings.values().map(|info| {
+        let elements: Vec<&str> = info.elements.iter().map(|kind| kind.name()).collect();
+        json!({
+            "binding": info.binding, "name": info.name, "elements": elements, "reads": info.reads,
+            "writes": info.writes,
+        })
+    });
+    let constants = reflection.constants.iter().map(|(id, constant)| {
+        json!({
+            "id": id, "name": constant.name, "kind": constant.kind.name(),
+            "default": constant.default,
+        })
+    });
+    let words = reflection.push_constants.iter();
+    let words = words.map(|word| word.as_ref().map(|kind| kind.name()));
+    json!({
+        "kind": "shader", "handle": handle.to_string(), "bindings": bindings.collect::<Vec<_>>(),
+        "constants": constants.collect::<Vec<_>>(), "push_constants": words.collect::<Vec<_>>(),
+        "workgroup_size": reflection.workgroup_size(&[]).ok(),
+    })
 }
 
 fn describe(reflection: &Reflection) -> Result<()> {

@@ -16,6 +16,7 @@ use hlx_train::config::parse_seed;
 use hlx_train::model_folder::{
     self, CHAT_TEMPLATE_FILE, PROCESSOR_TEMPLATE_FILE, warn_of_more_templates,
 };
+use serde_json::{Map, Value};
 
 use crate::numbers::within;
 use crate::output::output;
@@ -37,6 +38,9 @@ enum Verb {
     Verify {
         /// The folder.
         folder: PathBuf,
+        /// Print one line of JSON instead of text.
+        #[arg(long)]
+        json: bool,
     },
     /// Draw pairs of English and HLX's text notation, one per line as JSON.
     AsciiPairs(AsciiPairsArguments),
@@ -90,16 +94,21 @@ struct PrepareArguments {
     /// The size from which on a shard ends, in tokens.
     #[arg(long, value_name = "N", value_parser = within::<u64>(1..=u64::MAX), allow_negative_numbers = true)]
     shard_tokens: Option<u64>,
+    /// Print one line of JSON instead of text.
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.verb {
         Verb::Prepare(arguments) => arguments.run(),
-        Verb::Verify { folder } => {
+        Verb::Verify { folder, json } => {
             let shards = TokenShards::open(folder)?;
             shards.verify()?;
-            say!("{} is whole: {}", folder.display(), describe(&shards))?;
-            Ok(())
+            match json {
+                true => say!("{}", Value::Object(as_json(&shards, folder))),
+                false => say!("{} is whole: {}", folder.display(), describe(&shards)),
+            }
         }
         Verb::AsciiPairs(arguments) => arguments.run(),
     }
@@ -143,6 +152,12 @@ impl PrepareArguments {
             ControlFlow::Continue(())
         })?;
         let time = bar.finish();
+        if self.json {
+            let mut line = as_json(&shards, &self.out);
+            line.insert("bytes".to_owned(), last.n_bytes.into());
+            line.insert("seconds".to_owned(), time.as_secs_f64().into());
+            return say!("{}", Value::Object(line));
+        }
         say!(
             "{}: {}; {}",
             self.out.display(),
@@ -231,6 +246,21 @@ impl PrepareArguments {
         options.shard_tokens = self.shard_tokens.unwrap_or(options.shard_tokens);
         Ok(options)
     }
+}
+
+/// The line of JSON on a folder of shards.
+fn as_json(shards: &TokenShards, folder: &Path) -> Map<String, Value> {
+    let members = [
+        ("kind", "tokens".into()),
+        ("folder", folder.display().to_string().into()),
+        ("tokens", shards.len().into()),
+        ("documents", shards.n_documents().into()),
+        ("vocabulary", shards.vocabulary_size().into()),
+    ];
+    members
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 fn describe(shards: &TokenShards) -> String {

@@ -141,7 +141,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     if arguments.json {
         let line = serde_json::json!({
-            "step": digests.step, "evaluation": found,
+            "kind": "evaluation", "step": digests.step, "evaluation": found,
             "exact_answers": exact.map(|(n_exact, _)| n_exact), "answers": exact.map(|(_, n)| n),
             "misread": images.map(|report| report.misread.len()),
         });
@@ -236,7 +236,7 @@ impl Arguments {
         };
         if self.json {
             let line = serde_json::json!({
-                "length": length, "evaluation": found,
+                "kind": "evaluation", "length": length, "evaluation": found,
                 "exact_answers": exact.map(|(n_exact, _)| n_exact), "answers": exact.map(|(_, n)| n),
             });
             say!("{line}")?;

@@ -111,7 +111,10 @@ fn print_texts(
     let print = |number: usize, text: &str| {
         let prompt = &prompts[number / n_texts];
         match json {
-            true => say!("{}", serde_json::json!({"prompt": prompt, "text": text})),
+            true => say!(
+                "{}",
+                serde_json::json!({"kind": "text", "prompt": prompt, "text": text})
+            ),
             false => say!("> {prompt}\n{text}\n"),
         }
     };

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use hlx_nn::{gguf_of, is_nf4_folder};
 use hlx_train::model_folder;
+use serde_json::{Value, json};
 
 use crate::print::say;
 
@@ -20,6 +21,9 @@ pub struct Import {
     /// Write the values of a GGUF file as f32, in the place of its blocks.
     #[arg(long)]
     widen: bool,
+    /// Print one line of JSON instead of text.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(clap::Args)]
@@ -36,6 +40,9 @@ pub struct Export {
     /// The file to write.
     #[arg(long, value_name = "FILE.gguf", requires = "gguf")]
     out: Option<PathBuf>,
+    /// Print one line of JSON instead of text.
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn import(arguments: &Import) -> Result<()> {
@@ -61,13 +68,27 @@ pub fn import(arguments: &Import) -> Result<()> {
             true => model_folder::import_nf4(from, &out)?,
             false => model_folder::import_blocks(from, &out)?,
         };
-        return say!("{n_bytes} bytes of weights in {}", out.display());
+        return match arguments.json {
+            true => say!("{}", line("import", &out, None, Some(n_bytes))),
+            false => say!("{n_bytes} bytes of weights in {}", out.display()),
+        };
     }
     let n_parameters = match from.is_file() {
         true => model_folder::import_gguf(from, &out)?,
         false => model_folder::import(from, &out)?,
     };
-    say!("{n_parameters} parameters in {}", out.display())
+    match arguments.json {
+        true => say!("{}", line("import", &out, Some(n_parameters as u64), None)),
+        false => say!("{n_parameters} parameters in {}", out.display()),
+    }
+}
+
+/// The line of JSON on a model that was written: values that were widened are counted, others by their bytes.
+fn line(kind: &str, out: &Path, n_parameters: Option<u64>, n_bytes: Option<u64>) -> Value {
+    json!({
+        "kind": kind, "out": out.display().to_string(), "parameters": n_parameters,
+        "weight_bytes": n_bytes,
+    })
 }
 
 /// The name of a model by its folder or its file.
@@ -83,10 +104,16 @@ fn name_of(from: &Path) -> Result<PathBuf> {
 pub fn export(arguments: &Export) -> Result<()> {
     if let Some(file) = &arguments.out {
         let n_bytes = model_folder::export_as_stored(&arguments.model, file)?;
-        return say!("{n_bytes} bytes of weights in {}", file.display());
+        return match arguments.json {
+            true => say!("{}", line("export", file, None, Some(n_bytes))),
+            false => say!("{n_bytes} bytes of weights in {}", file.display()),
+        };
     }
     let folder = arguments.folder.as_ref();
     let folder = folder.context("the folder to write is missing")?;
     model_folder::export(&arguments.model, folder)?;
-    say!("{}", folder.display())
+    match arguments.json {
+        true => say!("{}", line("export", folder, None, None)),
+        false => say!("{}", folder.display()),
+    }
 }

@@ -38,6 +38,9 @@ pub struct Arguments {
     adapter: AdapterArgument,
     #[command(flatten)]
     arithmetic: ArithmeticArgument,
+    /// With --targets: print one line of JSON instead of text.
+    #[arg(long, requires = "targets")]
+    json: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -74,7 +77,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let found = model_folder::gradients(&model, &ids, &targets)?;
     save_npy(&arguments.out, &found.logits)?;
     save_safetensors(out, &found.by_name)?;
-    say!("loss {}", found.loss)
+    match arguments.json {
+        true => say!(
+            "{}",
+            serde_json::json!({ "kind": "logits", "loss": found.loss })
+        ),
+        false => say!("loss {}", found.loss),
+    }
 }
 
 impl Arguments {

@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.json {
         let run = RunFolder::open_checkpoint(&arguments.model.path).ok();
         let line = serde_json::json!({
-            "step": run.map(|(_, checkpoint)| checkpoint.digests.step),
+            "kind": "perplexity", "step": run.map(|(_, checkpoint)| checkpoint.digests.step),
             "length": length, "stride": stride, "perplexity": found,
         });
         say!("{line}")?;

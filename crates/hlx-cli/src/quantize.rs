@@ -102,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     if arguments.json {
         let line = serde_json::json!({
-            "bytes": report.bytes, "bits_per_weight": report.bits_per_weight,
+            "kind": "quantize", "bytes": report.bytes, "bits_per_weight": report.bits_per_weight,
             "file_bytes": report.file_bytes, "quality": report.quality,
         });
         return say!("{line}");

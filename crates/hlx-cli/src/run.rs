@@ -114,6 +114,7 @@ fn as_json(
         })
     });
     json!({
+        "kind": "run",
         "contract": handle,
         "name": contract.name(),
         "device": device.name,

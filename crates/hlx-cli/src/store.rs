@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use hlx_core::files;
 use hlx_store::{Content, Dtype, GcOptions, Handle, Store};
+use serde_json::{Value, json};
 
 use crate::numbers::within;
 use crate::output::output_beside;
@@ -63,9 +64,16 @@ enum Verb {
     Verify {
         /// The object; without it, every one.
         handle: Option<String>,
+        /// Print one line of JSON instead of text.
+        #[arg(long)]
+        json: bool,
     },
     /// List the objects, and the pins.
-    List,
+    List {
+        /// Print one line of JSON instead of text.
+        #[arg(long)]
+        json: bool,
+    },
     /// Remove the objects that no pin names, and what crashes left.
     Gc {
         /// Do not remove what was put within this many seconds before now.
@@ -77,6 +85,9 @@ enum Verb {
         /// Print what would be removed, and remove nothing.
         #[arg(long)]
         dry_run: bool,
+        /// Print one line of JSON instead of text.
+        #[arg(long)]
+        json: bool,
     },
     /// Keep an object under a name.
     Pin {
@@ -99,19 +110,25 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Verb::Get { handle, out } => get(&store, &handle.parse()?, out.as_deref()),
         Verb::Verify {
             handle: Some(handle),
+            json,
         } => {
             let info = store.verify(&handle.parse()?)?;
-            say!(
-                "{handle} is whole: {}",
-                describe(&info.content, info.length)
-            )
+            match json {
+                true => say!("{}", verified(1, info.length, &[])),
+                false => say!(
+                    "{handle} is whole: {}",
+                    describe(&info.content, info.length)
+                ),
+            }
         }
-        Verb::Verify { handle: None } => verify_all(&store),
-        Verb::List => list(&store),
+        Verb::Verify { handle: None, json } => verify_all(&store, *json),
+        Verb::List { json: false } => list(&store),
+        Verb::List { json: true } => say!("{}", listed(&store)?),
         Verb::Gc {
             older_than,
             keep,
             dry_run,
+            json,
         } => {
             let options = GcOptions {
                 min_age: Duration::from_secs(*older_than),
@@ -121,7 +138,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 .iter()
                 .map(|handle| handle.parse())
                 .collect::<Result<_, _>>()?;
-            collect(&store, &keep, options)
+            collect(&store, &keep, options, *json)
         }
         Verb::Pin { name, handle } => Ok(store.pin(name, &handle.parse()?)?),
         Verb::Unpin { name } => Ok(store.unpin(name)?),
@@ -168,16 +185,29 @@ fn get(store: &Store, handle: &Handle, out: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-fn verify_all(store: &Store) -> Result<()> {
+/// The line of JSON on a verification.
+fn verified(n_objects: usize, whole_bytes: u64, faults: &[String]) -> Value {
+    json!({
+        "kind": "store_verify", "objects": n_objects, "whole_bytes": whole_bytes, "faults": faults,
+    })
+}
+
+fn verify_all(store: &Store, as_json: bool) -> Result<()> {
     let report = store.verify_all(|_, _| ())?;
-    let mut faults = report.faults.iter();
-    let printed = faults.try_for_each(|fault| say!("{fault}"));
-    let (n_objects, n_faults) = (report.n_objects, report.faults.len());
+    let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
+    let (n_objects, n_faults) = (report.n_objects, faults.len());
+    let printed = match as_json {
+        true => say!("{}", verified(n_objects, report.whole_bytes, &faults)),
+        false => faults.iter().try_for_each(|fault| say!("{fault}")),
+    };
     if n_faults > 0 {
         let store = store.path().display();
         bail!("{store}: {n_faults} faults among {n_objects} objects");
     }
     printed?;
+    if as_json {
+        return Ok(());
+    }
     let bytes = report.whole_bytes;
     say!("{n_objects} objects are whole, {bytes} bytes")
 }
@@ -195,8 +225,37 @@ fn list(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn collect(store: &Store, keep: &[Handle], options: GcOptions) -> Result<()> {
+/// The line of JSON on what a store holds.
+fn listed(store: &Store) -> Result<Value> {
+    let mut objects = Vec::new();
+    for entry in store.list()? {
+        let handle = entry.handle.to_string();
+        objects.push(match entry.content {
+            Ok((Content::Bytes, length)) => json!({ "handle": handle, "bytes": length }),
+            Ok((Content::Tensor { dtype, shape }, length)) => json!({
+                "handle": handle, "bytes": length, "dtype": dtype.to_string(), "shape": shape,
+            }),
+            Err(error) => json!({ "handle": handle, "fault": error.to_string() }),
+        });
+    }
+    let pins = store.pins()?.into_iter();
+    let pins = pins.map(|(name, handle)| json!({ "name": name, "handle": handle.to_string() }));
+    Ok(json!({
+        "kind": "store", "objects": objects, "pins": pins.collect::<Vec<_>>(),
+    }))
+}
+
+fn collect(store: &Store, keep: &[Handle], options: GcOptions, as_json: bool) -> Result<()> {
     let report = store.gc_with(keep, options)?;
+    if as_json {
+        let removed: Vec<String> = report.removed.iter().map(ToString::to_string).collect();
+        let line = json!({
+            "kind": "store_gc", "dry_run": options.dry_run, "removed": removed,
+            "leftovers": report.n_temporaries, "freed_bytes": report.freed_bytes,
+            "held": report.n_held, "young": report.n_young,
+        });
+        return say!("{line}");
+    }
     for handle in &report.removed {
         say!("{handle}")?;
     }

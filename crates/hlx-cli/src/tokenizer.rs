@@ -88,6 +88,9 @@ struct TrainArguments {
     /// Pairs that occur less often are not joined.
     #[arg(long, value_name = "N", default_value_t = BpeTrainer::default().min_frequency, value_parser = within::<u64>(0..=u64::MAX), allow_negative_numbers = true)]
     min_frequency: u64,
+    /// Print one line of JSON instead of text.
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -124,6 +127,13 @@ fn train(arguments: &TrainArguments) -> Result<()> {
         return Ok(());
     }
     let (path, n) = (path.display(), tokenizer.vocabulary_size());
+    if arguments.json {
+        let line = serde_json::json!({
+            "kind": "tokenizer", "file": path.to_string(), "vocabulary": n, "words": n_words,
+            "bytes": n_bytes, "seconds": time.as_secs_f64(),
+        });
+        return say!("{line}");
+    }
     say!(
         "{path}: {n} tokens from {n_words} different words; {}",
         speed(n_bytes, time)

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use common::Scratch;
+use common::forms::{Forms, add, check};
 use hlx_core::Arithmetic;
 use hlx_gguf::Gguf;
 use hlx_train::calibration::Importance;
@@ -159,6 +160,9 @@ fn a_comparison_is_printed() {
         same["quality"]["perplexity"],
         same["quality"]["reference_perplexity"]
     );
+    let mut forms = Forms::new();
+    add(&mut forms, "quantize", &same);
+    check(&forms);
     let (eight, four) = (json("q8_0"), json("q4_0"));
     let divergence = |one: &Value| {
         one["quality"]["divergence"]["mean"]

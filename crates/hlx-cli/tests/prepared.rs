@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 
+use common::forms::{Forms, add, check};
 use common::{Scratch, text};
 use hlx_text::Preparation;
 use hlx_train::chat::Conversation;
@@ -353,6 +354,9 @@ fn records_that_lose_their_labels_are_counted_and_their_batches_are_in_no_mean()
     let found = place.succeeds(&[&eval[..], &["32"]].concat());
     let found: Value = serde_json::from_str(&found).expect("JSON");
     assert_eq!(found["evaluation"]["n_tokens"], json!(12 * 4));
+    let mut forms = Forms::new();
+    add(&mut forms, "evaluation of a folder", &found);
+    check(&forms);
     let line = place
         .hlx(&[&eval[..], &["1"]].concat())
         .output()

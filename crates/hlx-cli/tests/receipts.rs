@@ -7,6 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
+use common::forms::{Forms, add, check};
 use common::{SMALL_MODEL, Scratch, status, text};
 use serde_json::{Value, json};
 
@@ -185,6 +186,9 @@ fn a_servers_receipts_are_recomputed_and_its_weights_found_in_the_chain_of_their
     ];
     let printed = verified(&place, &mixed, "cpu", 1);
     let found: Value = serde_json::from_str(&printed).expect("one line of JSON");
+    let mut forms = Forms::new();
+    add(&mut forms, "receipts", &found);
+    check(&forms);
     let valid = found["receipts"].as_array().expect("receipts").iter();
     assert_eq!(valid.filter(|one| one["valid"] == true).count(), 6);
     assert_eq!(

@@ -91,6 +91,7 @@ pub struct Time {
 }
 
 /// What a run has led to.
+#[derive(Clone)]
 pub struct Trained {
     pub data: String,
     pub parameters: String,

@@ -1,6 +1,7 @@
 //! `hlx zoo`: recipes whose results are published by digest, and their cards.
 
 mod card;
+mod found;
 mod index;
 mod weights;
 
@@ -15,7 +16,8 @@ use crate::DeviceArgument;
 use crate::golden::Verdict;
 use crate::print::{self, say};
 use crate::verify::end;
-use index::{Kind, Published, Recipe, Trained, Zoo};
+use found::{Found, compare};
+use index::{Kind, Recipe, Trained, Zoo};
 
 /// Exit status: 0 done, or equal; 1 differs; 2 cannot be done.
 #[derive(clap::Args)]
@@ -108,6 +110,9 @@ struct Train {
     /// publish recipes.
     #[arg(long, conflicts_with = "resume")]
     publish: bool,
+    /// Print JSON, a line for each object, instead of text.
+    #[arg(long, conflicts_with = "publish")]
+    json: bool,
 }
 
 #[derive(clap::Args)]
@@ -119,6 +124,9 @@ struct Verify {
     /// Compare the digests alone, and compute nothing; without a run, that of the published weights.
     #[arg(long)]
     quick: bool,
+    /// Print JSON, a line for each object, instead of text.
+    #[arg(long)]
+    json: bool,
 }
 
 /// What another verb of the program does.
@@ -282,6 +290,7 @@ impl Train {
         line.extend(["--out".to_owned(), shown(&run)]);
         line.extend(self.computed.arguments(data.as_deref()));
         line.extend(self.resume.then(|| "--resume".to_owned()));
+        line.extend(self.json.then(|| "--json".to_owned()));
         let began = Instant::now();
         let status = dispatch(&line);
         if status != ExitCode::SUCCESS {
@@ -303,7 +312,9 @@ impl Train {
                 say!("published  {}", shown(&zoo.results_path()))?;
                 return Ok(Verdict::Equal);
             }
-            compare(zoo, recipe, &run, &trained)
+            let found = compare(zoo, recipe, &run, &trained)?;
+            found.print(recipe, &run, self.json)?;
+            Ok(found.verdict())
         };
         end(compared())
     }
@@ -384,21 +395,26 @@ impl Verify {
     fn run(&self, zoo: &Zoo, dispatch: Dispatch) -> ExitCode {
         let compared = || {
             let recipe = zoo.recipe(&self.of.name)?;
+            let path = self.of.path();
             let of_file = weights::check_file(zoo, recipe)?;
-            if matches!(of_file, Some(Verdict::Differs)) || (self.quick && !self.of.path().exists())
-            {
-                let verdict = of_file.with_context(|| {
+            let differs = of_file.as_ref().is_some_and(|found| !found.is_equal());
+            if differs || (self.quick && !path.exists()) {
+                let of_file = of_file.with_context(|| {
                     format!(
                         "{0}: has no published weights, and {1} is not there: `hlx zoo train {0}` trains it",
                         recipe.name,
-                        shown(&self.of.path())
+                        shown(&path)
                     )
                 })?;
-                return Ok((self.of.path(), verdict));
+                let found = Found::of_weights(of_file);
+                found.print(recipe, &path, self.json)?;
+                return Ok((path, found.verdict()));
             }
             let run = self.of.trained(recipe)?;
-            let verdict = compare(zoo, recipe, &run, &Trained::read(&run)?)?;
-            Ok((run, verdict))
+            let mut found = compare(zoo, recipe, &run, &Trained::read(&run)?)?;
+            found.weights.splice(..0, of_file);
+            found.print(recipe, &run, self.json)?;
+            Ok((run, found.verdict()))
         };
         let run = match compared() {
             Ok((run, Verdict::Equal)) if !self.quick => run,
@@ -407,35 +423,7 @@ impl Verify {
         };
         let mut line = vec!["verify".to_owned(), shown(&run)];
         line.extend(self.computed.arguments(self.computed.data.as_deref()));
+        line.extend(self.json.then(|| "--json".to_owned()));
         dispatch(&line)
     }
-}
-
-/// Says whether a run's end, and the weights of 16 bits that it makes, are the published ones.
-fn compare(zoo: &Zoo, recipe: &Recipe, run: &Path, trained: &Trained) -> Result<Verdict> {
-    let results = zoo.results_of(&recipe.name);
-    let same_data = results.iter().find(|one| one.data == trained.data);
-    let Some(Published {
-        parameters, record, ..
-    }) = same_data
-    else {
-        say!("published  nothing for these data, {}", trained.data)?;
-        say!(
-            "found      tree {}, record {}",
-            trained.parameters,
-            trained.record
-        )?;
-        return Ok(Verdict::CannotCheck);
-    };
-    if *parameters == trained.parameters && *record == trained.record {
-        say!("published  tree {parameters}, record {record}: equal")?;
-        return weights::check_run(zoo, recipe, run, trained);
-    }
-    say!("published  tree {parameters}, record {record}")?;
-    say!(
-        "differs    tree {}, record {}",
-        trained.parameters,
-        trained.record
-    )?;
-    Ok(Verdict::Differs)
 }

@@ -8,9 +8,9 @@ use hlx_core::digest::sha256_hex;
 use hlx_core::files;
 use hlx_gguf::{BlockKind, NewKinds};
 use hlx_train::model_folder;
+use serde_json::json;
 
 use super::index::{Recipe, Trained, Zoo};
-use crate::golden::Verdict;
 use crate::print::say;
 
 /// SHA-256 of a file.
@@ -44,40 +44,81 @@ fn digest_of_run(run: &Path) -> Result<String> {
     digest(&scratch.0)
 }
 
+/// Weights, and the digest that is published of them.
+pub struct Weights {
+    /// What has them.
+    what: String,
+    /// Whether they were made of the run.
+    pub is_of_run: bool,
+    published: String,
+    found: String,
+}
+
+impl Weights {
+    /// Whether they are the published ones.
+    pub fn is_equal(&self) -> bool {
+        self.published == self.found
+    }
+
+    /// Says so.
+    pub fn print(&self) -> Result<()> {
+        let Self {
+            what,
+            published,
+            found,
+            ..
+        } = self;
+        if self.is_equal() {
+            return say!("weights    {published}, {what}: equal");
+        }
+        say!("weights    {published}")?;
+        say!("differs    {found}, {what}")
+    }
+
+    /// The same as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        json!({ "of": self.what, "published": self.published, "found": self.found })
+    }
+}
+
 /// Compares the file of weights with the published digest; `None` where the recipe is published without.
 ///
 /// # Errors
 /// A file that is missing or cannot be read.
-pub fn check_file(zoo: &Zoo, recipe: &Recipe) -> Result<Option<Verdict>> {
+pub fn check_file(zoo: &Zoo, recipe: &Recipe) -> Result<Option<Weights>> {
     let results = zoo.results_of(&recipe.name);
-    let mut published = results.iter().filter_map(|one| one.weights.as_ref());
+    let mut published = results.iter().filter_map(|one| one.weights.clone());
     let Some(published) = published.next() else {
         return Ok(None);
     };
     let path = zoo.weights_path(&recipe.name);
-    let found = digest(&path)?;
-    compare(&path.display().to_string(), published, &found).map(Some)
+    Ok(Some(Weights {
+        what: path.display().to_string(),
+        is_of_run: false,
+        published,
+        found: digest(&path)?,
+    }))
 }
 
 /// Compares the weights of a run with those that were published for its data, if some were.
 ///
 /// # Errors
 /// As [`write`].
-pub fn check_run(zoo: &Zoo, recipe: &Recipe, run: &Path, trained: &Trained) -> Result<Verdict> {
+pub fn check_run(
+    zoo: &Zoo,
+    recipe: &Recipe,
+    run: &Path,
+    trained: &Trained,
+) -> Result<Option<Weights>> {
     let results = zoo.results_of(&recipe.name);
     let same_data = results.iter().find(|one| one.data == trained.data);
-    match same_data.and_then(|one| one.weights.as_ref()) {
-        Some(published) => compare("of this run", published, &digest_of_run(run)?),
-        None => Ok(Verdict::Equal),
-    }
-}
-
-fn compare(what: &str, published: &str, found: &str) -> Result<Verdict> {
-    if found == published {
-        say!("weights    {published}, {what}: equal")?;
-        return Ok(Verdict::Equal);
-    }
-    say!("weights    {published}")?;
-    say!("differs    {found}, {what}")?;
-    Ok(Verdict::Differs)
+    let Some(published) = same_data.and_then(|one| one.weights.clone()) else {
+        return Ok(None);
+    };
+    Ok(Some(Weights {
+        what: "of this run".to_owned(),
+        is_of_run: true,
+        published,
+        found: digest_of_run(run)?,
+    }))
 }

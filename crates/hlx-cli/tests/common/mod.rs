@@ -1,6 +1,8 @@
 //! What the tests of whole runs share: a small corpus, a small model, and the program.
 #![allow(dead_code)]
 
+pub mod forms;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

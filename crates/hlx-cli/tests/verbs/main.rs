@@ -4,6 +4,8 @@
 mod common;
 mod doctor;
 mod escapes;
+#[cfg(unix)]
+mod json;
 mod next;
 mod numbers;
 #[cfg(unix)]

@@ -76,7 +76,7 @@ const CALLS: &[&str] = &[
 ];
 
 /// A folder with what the verbs read.
-fn place() -> Scratch {
+pub fn place() -> Scratch {
     let place = Scratch::new("verbs-output");
     place.succeeds(&[
         "train",

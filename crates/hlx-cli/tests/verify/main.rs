@@ -11,6 +11,7 @@ mod tampering;
 use std::fs;
 use std::path::PathBuf;
 
+use common::forms::{Forms, add, check};
 use common::{Scratch, status};
 use hlx_core::Device;
 use hlx_train::run::Bits;
@@ -41,6 +42,19 @@ fn verify(device: &Device, place: &Scratch, options: &VerifyOptions) -> Report {
         last = step;
     });
     report.expect("verifies")
+}
+
+/// Fails unless the JSON on a run that differs has the members that are pinned.
+fn pin(place: &Scratch) {
+    let (code, stdout, stderr) = status(place, &["verify", "run", "--json"]);
+    assert_eq!(code, 1, "{stderr}");
+    let mut forms = Forms::new();
+    add(
+        &mut forms,
+        "verify",
+        &serde_json::from_str(&stdout).expect("JSON"),
+    );
+    check(&forms);
 }
 
 fn checkpoint(place: &Scratch, step: u64) -> PathBuf {
@@ -129,6 +143,7 @@ fn a_parameter_changed_under_new_digests_is_named() {
         // the chain's at all.
         let (code, _, stderr) = status(&place, &["verify", "run", "--from", "4"]);
         assert_eq!(code, if chain { 1 } else { 2 }, "{stderr}");
+        pin(&place);
         let (code, stdout, _) = status(&place, &["verify", "run"]);
         assert_eq!(code, 1);
         assert!(
@@ -152,6 +167,7 @@ fn a_changed_loss_names_its_step() {
     assert_eq!(code, 1, "{stdout}{stderr}");
     let report: serde_json::Value = serde_json::from_str(&stdout).expect("JSON");
     assert_eq!(report["kind"], "verify");
+    pin(&place);
     assert_eq!(report["equal"], false);
     let difference = &report["difference"];
     assert_eq!(difference["source"], "chain");

@@ -161,6 +161,24 @@ fn at(sorted: &[f64], part: f64) -> f64 {
 mod tests {
     use super::*;
 
+    /// docs/json.md lists them.
+    #[test]
+    fn no_member_of_the_json_is_lost_or_renamed() {
+        let line = Level::new(3).json();
+        let members = line.as_object().expect("an object");
+        let mut names: Vec<&str> = members.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        let expected = "answer_ms answer_tokens answers answers_per_second clients errors failed first_token_ms gap_ms \
+                        prompt_tokens seconds token_ms tokens_are_chunks tokens_per_second";
+        assert_eq!(names.join(" "), expected);
+        for name in ["first_token_ms", "token_ms", "gap_ms", "answer_ms"] {
+            let parts = members[name].as_object().expect("percentiles");
+            let mut parts: Vec<&str> = parts.keys().map(String::as_str).collect();
+            parts.sort_unstable();
+            assert_eq!(parts, ["p50", "p90", "p99"], "{name}");
+        }
+    }
+
     #[test]
     fn parts_are_of_sorted_values() {
         let values: Vec<f64> = (1..=100).map(f64::from).collect();
