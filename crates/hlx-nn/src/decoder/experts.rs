@@ -209,7 +209,13 @@ mod tests {
     }
 
     fn bits(tensor: &Tensor) -> Result<Vec<u32>> {
-        let bits = |value: f32| if value.is_nan() { u32::MAX } else { value.to_bits() };
+        let bits = |value: f32| {
+            if value.is_nan() {
+                u32::MAX
+            } else {
+                value.to_bits()
+            }
+        };
         Ok(tensor.to_vec::<f32>()?.into_iter().map(bits).collect())
     }
 
@@ -228,7 +234,13 @@ mod tests {
 
     #[test]
     fn experts_in_blocks_have_the_same_bits_by_their_own_rows_and_by_every_row() -> Result<()> {
-        let format = |name: &str| if name.contains("down") { "Q6_K" } else { "Q4_K" };
+        let format = |name: &str| {
+            if name.contains("down") {
+                "Q6_K"
+            } else {
+                "Q4_K"
+            }
+        };
         let mut of_devices = Vec::new();
         for device in hlx_core::testing::devices() {
             let device = device.with_arithmetic(Arithmetic::Integer);
@@ -250,7 +262,13 @@ mod tests {
     #[test]
     fn a_chosen_expert_of_weight_0_counts_by_both_ways() -> Result<()> {
         // Scores so far apart that the second weight is 0, and the first expert, which ties choose, gives no numbers.
-        let scale = |name: &str| if name.contains("experts.0.") { 2_f32.powi(120) } else { 0.01 };
+        let scale = |name: &str| {
+            if name.contains("experts.0.") {
+                2_f32.powi(120)
+            } else {
+                0.01
+            }
+        };
         let scale = move |name: &str| f32::from_bits(scale(name).to_bits() & 0x7f80_0000);
         for device in hlx_core::testing::devices() {
             let device = device.with_arithmetic(Arithmetic::Integer);
@@ -279,7 +297,9 @@ mod tests {
         let of = |device: &Device| model(device, |_| "Q8_0", |_| 1.0 / 128.0, 0.1);
         let x = Tensor::randn(&device, &[1, 3, WIDTH], 1)?.with_gradient();
         assert!(!of(&device)?.is_sparse(&x)?);
-        assert!(no_grad(|| of(&device).and_then(|model| model.is_sparse(&x)))?);
+        assert!(no_grad(
+            || of(&device).and_then(|model| model.is_sparse(&x))
+        )?);
         let x = Tensor::randn(&cpu, &[1, 3, WIDTH], 1)?;
         assert!(!of(&cpu)?.is_sparse(&x)?);
         Ok(())

@@ -35,7 +35,10 @@ fn apart(
         if own.is_empty() {
             continue;
         }
-        let of_own: Vec<f32> = own.iter().flat_map(|&row| x[row * k..][..k].to_vec()).collect();
+        let of_own: Vec<f32> = own
+            .iter()
+            .flat_map(|&row| x[row * k..][..k].to_vec())
+            .collect();
         let of = Preparation::of_rows(own.len(), k, Digits::Two);
         let a = Prepared::new(&device, &device.buffer_of(&of_own)?, of)?;
         let y = device.alloc(own.len() * n)?;
@@ -86,7 +89,12 @@ fn products_are_those_of_each_experts_rows() {
     for (i, format) in BLOCK_FORMATS.iter().enumerate() {
         let block = format.block;
         // Of whole panels, and of a part of one, which no launch reads together with others.
-        let sizes = [[64, block], [32, 2 * block], [17, block], [80, 4096 + block]];
+        let sizes = [
+            [64, block],
+            [32, 2 * block],
+            [17, block],
+            [80, 4096 + block],
+        ];
         for (j, case) in cases().enumerate() {
             if (i + j) % 3 == 0 || format.name == "Q4_K" {
                 check(format, &case, sizes[(i + j) % 4]);

@@ -134,7 +134,12 @@ fn check(
     check_dtype(NAME, "a's exponents", &a.exponents, DType::I32)?;
     check_len(NAME, "a's digits", &a.digits, of.digits_len())?;
     check_len(NAME, "a's exponents", &a.exponents, of.exponents_len())?;
-    check_len(NAME, "the weight", &b.words, [weights, b.format.words(b.sizes)])?;
+    check_len(
+        NAME,
+        "the weight",
+        &b.words,
+        [weights, b.format.words(b.sizes)],
+    )?;
     check_indexable(NAME, "a", of.digits_len())?;
     check_dtype(NAME, "c", c, DType::F32)?;
     check_len(NAME, "c", c, [of.rows, n])?;
@@ -337,24 +342,29 @@ impl Call<'_> {
         let push = push_of(m, b, padded, range);
         let (has_bias, has_extra) = (self.bias.is_some(), self.extra.is_some());
         let is_bounded = self.bounds.is_some();
-        kernel.launch(device, push, down * n.div_ceil(columns), move |read, [c]| {
-            let [digits, exponents, words, _, bias, extra, bounds] = read;
-            let operands = cpu::Operands {
-                format,
-                sizes: [m, n, k],
-                digits: cast_slice(digits),
-                exponents: cast_slice(exponents),
-                padded,
-                words: as_u32(words),
-                bias: has_bias.then_some(bias),
-                extra: has_extra.then_some(extra),
-            };
-            let ranges = match is_bounded {
-                true => ranges_of(as_u32(bounds), range, m),
-                false => vec![0..m],
-            };
-            cpu::products(operands, &ranges, c);
-        })
+        kernel.launch(
+            device,
+            push,
+            down * n.div_ceil(columns),
+            move |read, [c]| {
+                let [digits, exponents, words, _, bias, extra, bounds] = read;
+                let operands = cpu::Operands {
+                    format,
+                    sizes: [m, n, k],
+                    digits: cast_slice(digits),
+                    exponents: cast_slice(exponents),
+                    padded,
+                    words: as_u32(words),
+                    bias: has_bias.then_some(bias),
+                    extra: has_extra.then_some(extra),
+                };
+                let ranges = match is_bounded {
+                    true => ranges_of(as_u32(bounds), range, m),
+                    false => vec![0..m],
+                };
+                cpu::products(operands, &ranges, c);
+            },
+        )
     }
 }
 
@@ -367,5 +377,8 @@ fn ranges_of(bounds: &[u32], [first, groups]: [usize; 2], m: usize) -> Vec<Range
         done = done.max(end);
         range
     };
-    bounds[first..=first + groups].windows(2).map(range).collect()
+    bounds[first..=first + groups]
+        .windows(2)
+        .map(range)
+        .collect()
 }

@@ -30,7 +30,9 @@ fn all_instructions_have_the_same_bits() -> Result<()> {
         let all = 0..m;
         let results = instructions(simd_level()).into_iter().map(|one| {
             let mut c = vec![0.0; m * n];
-            hlx_core::cpu::with_flush(|| products_by(one, operands, std::slice::from_ref(&all), &mut c));
+            hlx_core::cpu::with_flush(|| {
+                products_by(one, operands, std::slice::from_ref(&all), &mut c)
+            });
             c.iter().map(|c| c.to_bits()).collect::<Vec<u32>>()
         });
         let results: Vec<_> = results.collect();
