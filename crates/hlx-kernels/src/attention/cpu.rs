@@ -21,6 +21,7 @@ mod vectors;
 mod walk;
 
 pub use digits::QuantisedRows;
+use digits::one;
 pub use few::{FewRows, scores, values};
 pub use operands::{Inputs, Operands};
 pub use tiles::Tiles;
@@ -90,6 +91,9 @@ multiversion! {
     fn forward_tile<A>(inputs: Inputs<'_>, tile: tiles::Tile, o: &mut [f32], stats: &mut [f32]) {
         match inputs.operands {
             Operands::Floats(of) => walk::forward::<A, _>(of, inputs, tile, o, stats),
+            Operands::Quantised(of) if tile.n == 1 && inputs.attention.dropout.is_none() => {
+                one::forward::<A>(of, inputs, tile, o, stats);
+            }
             Operands::Quantised(of) => walk::forward::<A, _>(of, inputs, tile, o, stats),
         }
     }
