@@ -159,6 +159,7 @@ mod tests {
 
     const EXPERTS: usize = 5;
     const WIDTH: usize = 256;
+    const TOKENS: usize = 8;
 
     /// Experts in blocks: of the format of each projection, and with the scale of each expert's blocks.
     fn model(
@@ -246,7 +247,7 @@ mod tests {
             let device = device.with_arithmetic(Arithmetic::Integer);
             let model = model(&device, format, |_| 1.0 / 128.0, 0.1)?;
             let mut found = Vec::new();
-            for (tokens, seed) in [(1, 1), (3, 2), (70, 3)] {
+            for (tokens, seed) in [(3, 1), (70, 2)] {
                 let x = Tensor::randn(&device, &[1, tokens, WIDTH], seed)?;
                 let [sparse, dense] = both(&model, &x)?;
                 assert_eq!(sparse, dense, "{tokens} tokens");
@@ -269,14 +270,14 @@ mod tests {
         for device in hlx_core::testing::devices() {
             let device = device.with_arithmetic(Arithmetic::Integer);
             let model = model(&device, |_| "MXFP4", scale, 1e4)?;
-            let x = Tensor::randn(&device, &[1, 40, WIDTH], 4)?;
+            let x = Tensor::randn(&device, &[1, TOKENS, WIDTH], 4)?;
             let routed = no_grad(|| model.chosen(&x, &Mode::eval()))?;
             let weights = routed.weights.to_vec::<f32>()?;
             let places = routed.places.to_dtype(DType::U32)?.to_vec::<u32>()?;
             let is_zero = |at: usize| weights[2 * at + 1] == 0.0 && places[2 * at + 1] == 0;
             let [sparse, dense] = both(&model, &x)?;
             assert_eq!(sparse, dense);
-            let rows: Vec<usize> = (0..40).filter(|&at| is_zero(at)).collect();
+            let rows: Vec<usize> = (0..TOKENS).filter(|&at| is_zero(at)).collect();
             assert!(!rows.is_empty());
             for at in rows {
                 let row = &sparse[at * WIDTH..][..WIDTH];

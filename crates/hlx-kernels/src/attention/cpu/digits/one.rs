@@ -1,5 +1,5 @@
 //! A query by itself, as a token of a generation has one: the keys of a block in the lanes of scores, where a
-//! [walk](super::super::walk) over a tile of queries would leave 31 lanes empty. The bits are the same.
+//! walk over a tile of queries would leave 31 lanes empty. The bits are the same.
 
 use hlx_core::arith::{self, FloatOps};
 
