@@ -13,7 +13,7 @@ use crate::facts::facts;
 use crate::peer_table::{Comparison, PeerRow, StartRow};
 use crate::power::PowerMeter;
 use crate::side::{Answer, Measured, Session, Side, known, number};
-use crate::step_table::{MODES, Mode, StepRow, StepTable};
+use crate::step_table::{ARITHMETICS, MODES, Mode, StepRow, StepTable};
 use crate::{note, say};
 
 /// Where the measurements go, and what is to be measured.
@@ -90,7 +90,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         comparison.starts = starts(&sides, configuration, is_cpu)?;
     }
     if !chosen.is_empty() || !chosen_steps.is_empty() {
-        let mut turns = Turns::start(&sides, arguments, is_cpu)?;
+        let with_steps = !chosen_steps.is_empty();
+        let mut turns = Turns::start(&sides, arguments, is_cpu, with_steps)?;
         turns.describe(&mut comparison.facts);
         step_table.facts.clone_from(&comparison.facts);
         for case in &chosen_steps {
@@ -167,6 +168,8 @@ pub(crate) fn default_script() -> PathBuf {
 /// Both sides, running.
 struct Turns {
     hlx: Session,
+    /// HLX in its other arithmetics, which training steps alone ask.
+    others: Vec<Session>,
     peer: Session,
     rounds: u32,
     modes: Vec<String>,
@@ -175,9 +178,26 @@ struct Turns {
 }
 
 impl Turns {
-    fn start([hlx, peer]: &[Side; 2], arguments: &Arguments, is_cpu: bool) -> Result<Self> {
+    fn start(
+        [hlx, peer]: &[Side; 2],
+        arguments: &Arguments,
+        is_cpu: bool,
+        with_steps: bool,
+    ) -> Result<Self> {
+        let others = match (with_steps, is_cpu) {
+            (false, _) => &ARITHMETICS[..0],
+            (true, true) => &ARITHMETICS[..1],
+            (true, false) => &ARITHMETICS[..],
+        };
+        let other = |arithmetic: &&str| {
+            let mut side = hlx.clone();
+            side.last_arguments
+                .extend(["--arithmetic", arithmetic].map(str::to_owned));
+            Session::serve(&side)
+        };
         Ok(Self {
             hlx: Session::serve(hlx)?,
+            others: others.iter().map(other).collect::<Result<_>>()?,
             peer: Session::serve(peer)?,
             rounds: arguments.rounds,
             modes: arguments.modes.clone(),
@@ -197,28 +217,35 @@ impl Turns {
 
     /// Measures HLX's side of a case and the peer's requests in turns; the first round, which
     /// makes the data while the GPU's clock falls, does not count.
-    fn measure(&mut self, case: &str, requests: &[String]) -> Result<(Measured, Vec<Measured>)> {
+    fn measure(&mut self, case: &str, requests: &[String]) -> Result<InTurns> {
         note!("{case}");
-        let mut ours = Measured::default();
-        let mut theirs: Vec<Measured> = requests.iter().map(|_| Measured::default()).collect();
+        let some = |n: usize| (0..n).map(|_| Measured::default()).collect();
+        let mut all = InTurns {
+            hlx: Measured::default(),
+            others: some(self.others.len()),
+            peer: some(requests.len()),
+        };
         let meter = self.meter.as_ref();
         for round in 0..=self.rounds {
-            ours.measure(&mut self.hlx, case, meter)?;
-            for (measured, request) in theirs.iter_mut().zip(requests) {
+            all.hlx.measure(&mut self.hlx, case, meter)?;
+            for (measured, session) in all.others.iter_mut().zip(&mut self.others) {
+                measured.measure(session, case, meter)?;
+            }
+            for (measured, request) in all.peer.iter_mut().zip(requests) {
                 measured.measure(&mut self.peer, request, meter)?;
             }
             if round == 0 {
-                ours.clear();
-                theirs.iter_mut().for_each(Measured::clear);
+                all.clear();
             }
         }
-        Ok((ours, theirs))
+        Ok(all)
     }
 
     /// Measures an operation.
     fn operation(&mut self, case: &Case) -> Result<PeerRow> {
         let name = case.name();
-        let (ours, theirs) = self.measure(&name, std::slice::from_ref(&name))?;
+        let found = self.measure(&name, std::slice::from_ref(&name))?;
+        let (ours, theirs) = (found.hlx, found.peer);
         let hlx_ms = ours.median_ms();
         let row = PeerRow {
             case: name,
@@ -248,7 +275,9 @@ impl Turns {
             .iter()
             .map(|&place| format!("{name} {}", MODES[place].request))
             .collect();
-        let (ours, theirs) = self.measure(&name, &requests)?;
+        let found = self.measure(&name, &requests)?;
+        let (ours, theirs) = (found.hlx, found.peer);
+        let of_other = |place: usize| found.others.get(place).and_then(Measured::median_ms);
         let mut peer_ms = [None; MODES.len()];
         for (&place, measured) in places.iter().zip(&theirs) {
             peer_ms[place] = measured.median_ms();
@@ -257,6 +286,7 @@ impl Turns {
         let row = StepRow {
             name: name.trim_start_matches("step ").to_owned(),
             hlx_ms,
+            arithmetic_ms: std::array::from_fn(of_other),
             peer_ms,
             hlx_tflops: hlx_ms.map(|ms| case.amount().rate(ms)),
             hlx_watts: known(&ours.watts),
@@ -268,7 +298,23 @@ impl Turns {
 
     fn end(self) -> Result<()> {
         self.hlx.end()?;
+        self.others.into_iter().try_for_each(Session::end)?;
         self.peer.end()
+    }
+}
+
+/// What was measured of a case: HLX, HLX in its other arithmetics, and the peer's requests.
+struct InTurns {
+    hlx: Measured,
+    others: Vec<Measured>,
+    peer: Vec<Measured>,
+}
+
+impl InTurns {
+    fn clear(&mut self) {
+        self.hlx.clear();
+        let all = self.others.iter_mut().chain(&mut self.peer);
+        all.for_each(Measured::clear);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::peer_table::{PeerRow, times};
-use crate::step_table::{MODES, StepRow};
+use crate::step_table::{ARITHMETICS, MODES, StepRow};
 use crate::table::{Row, digits};
 
 const WIDTH: f64 = 760.0;
@@ -70,6 +70,8 @@ pub fn ratios(rows: &[PeerRow], title: &str) -> String {
     chart(title, &groups, legend, Some(1.0 / largest))
 }
 
+/// The colours of HLX's other arithmetics, in the order of [`ARITHMETICS`].
+const ARITHMETIC_COLOURS: [&str; ARITHMETICS.len()] = ["#60a5fa", "#bfdbfe"];
 /// The colours of PyTorch's modes, in the order of [`MODES`].
 const MODE_COLOURS: [&str; MODES.len()] =
     [THEIRS, THEIRS_PREPARED, "#0f766e", "#5eead4", "#a855f7"];
@@ -78,8 +80,10 @@ const MODE_COLOURS: [&str; MODES.len()] =
 /// scale of its own.
 pub fn steps(rows: &[StepRow], title: &str) -> String {
     let group = |row: &StepRow| {
-        let peers = row.peer_ms.iter().copied().zip(MODE_COLOURS);
+        let others = row.arithmetic_ms.into_iter().zip(ARITHMETIC_COLOURS);
+        let peers = row.peer_ms.into_iter().zip(MODE_COLOURS);
         let sides: Vec<(f64, &'static str)> = std::iter::once((row.hlx_ms, OURS))
+            .chain(others)
             .chain(peers)
             .filter_map(|(ms, colour)| Some((ms?, colour)))
             .collect();
@@ -98,7 +102,13 @@ pub fn steps(rows: &[StepRow], title: &str) -> String {
     };
     let groups: Vec<Group> = rows.iter().map(group).collect();
     let measured = |mode: usize| rows.iter().any(|row| row.peer_ms[mode].is_some());
+    let has = |other: usize| rows.iter().any(|row| row.arithmetic_ms[other].is_some());
     let mut legend = vec![("HLX", OURS)];
+    legend.extend(
+        (0..ARITHMETICS.len())
+            .filter(|&other| has(other))
+            .map(|other| (ARITHMETICS[other], ARITHMETIC_COLOURS[other])),
+    );
     legend.extend(
         (0..MODES.len())
             .filter(|&mode| measured(mode))

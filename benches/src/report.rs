@@ -11,7 +11,7 @@ use crate::peer_table::{Comparison, shown};
 use crate::plot::{rates, ratios, steps};
 use crate::rank_table::RankTable;
 use crate::say;
-use crate::step_table::{MODES, StepTable};
+use crate::step_table::{ARITHMETICS, MODES, StepTable};
 use crate::table::Run;
 
 /// The markers of the tables in docs/benchmarks.md, and of the training steps in README.md.
@@ -110,34 +110,56 @@ fn between(page: &str, [begin, end]: [&str; 2], text: &str) -> Result<String> {
     Ok(format!("{head}{begin}\n\n{text}{end}{tail}"))
 }
 
-/// The training steps of every machine in one table: milliseconds of HLX and of PyTorch in each
+/// The training steps of every machine in one table: milliseconds of HLX in each arithmetic and of PyTorch in each
 /// mode.
 fn steps_of_all(folders: &[PathBuf]) -> Result<String> {
-    let headings: Vec<&str> = MODES.iter().map(|mode| mode.heading).collect();
+    let mut headings = ["device", "date", "step", "`portable`"]
+        .map(str::to_owned)
+        .to_vec();
+    headings.extend(ARITHMETICS.map(|arithmetic| format!("`{arithmetic}`")));
+    headings.extend(MODES.map(|mode| mode.heading.to_owned()));
     let mut text = format!(
-        "| device | step | HLX | {} |\n{}|\n",
+        "| {} |\n{}|\n",
         headings.join(" | "),
-        "|---".repeat(MODES.len() + 3)
+        "|---".repeat(headings.len())
     );
     for folder in folders {
         let table = StepTable::read(folder).with_context(|| folder.display().to_string())?;
-        let fact = |key: &str| {
-            let found = table.facts.iter().find(|(name, _)| name == key);
-            found.map_or("", |(_, value)| value.as_str())
-        };
-        // HLX calls the CPU device by its processor and its threads.
-        let threads = fact("hlx").rsplit_once(", ").map_or("", |(_, last)| last);
-        let device = match threads.strip_suffix("threads)") {
-            Some(count) => format!("{}, {count}threads", fact("device")),
-            None => fact("device").to_owned(),
-        };
+        let device = device_of(&table.facts).unwrap_or_default();
+        let date = fact_of(&table.facts, "date").unwrap_or_default();
         for row in &table.rows {
-            let ms = std::iter::once(row.hlx_ms).chain(row.peer_ms);
-            let ms: Vec<String> = ms.map(shown).collect();
-            writeln!(text, "| {device} | {} | {} |", row.name, ms.join(" | "))?;
+            let mut ms = vec![shown(row.hlx_ms)];
+            ms.extend(row.arithmetic_ms.map(shown));
+            ms.extend(row.peer_ms.map(shown));
+            writeln!(
+                text,
+                "| {device} | {date} | {} | {} |",
+                row.name,
+                ms.join(" | ")
+            )?;
         }
     }
     Ok(text + "\n")
+}
+
+/// The value of a fact.
+fn fact_of<'a>(facts: &'a [(String, String)], key: &str) -> Option<&'a str> {
+    let found = facts.iter().find(|(name, _)| name == key);
+    found.map(|(_, value)| value.as_str())
+}
+
+/// The device of measurements, of a CPU with its instruction set and threads, by which HLX calls it.
+fn device_of(facts: &[(String, String)]) -> Option<String> {
+    let device = fact_of(facts, "device")?;
+    let hlx = fact_of(facts, "hlx").unwrap_or_default();
+    let of_cpu = hlx.rsplit_once(" (").map_or("", |(_, last)| last);
+    let of_cpu = of_cpu
+        .strip_suffix(')')
+        .filter(|it| it.ends_with("threads"));
+    Some(match of_cpu {
+        Some(of_cpu) => format!("{device}, {of_cpu}"),
+        None => device.to_owned(),
+    })
 }
 
 /// The tables of one machine, with its plots.
@@ -152,15 +174,11 @@ fn section(folder: &Path, plots: &Path) -> Result<String> {
         true => Run::read(&kernels)?,
         false => Run::default(),
     };
-    let of = |facts: &[(String, String)], key: &str| {
-        let found = facts.iter().find(|(name, _)| name == key);
-        found.map(|(_, value)| value.clone())
-    };
-    let device = of(&step_table.facts, "device")
-        .or_else(|| of(&ranks.facts, "device"))
-        .or_else(|| of(&causal.facts, "device"))
-        .or_else(|| of(&comparison.facts, "device"))
-        .or_else(|| of(&run.facts, "device"));
+    let device = device_of(&step_table.facts)
+        .or_else(|| device_of(&ranks.facts))
+        .or_else(|| device_of(&causal.facts))
+        .or_else(|| device_of(&comparison.facts))
+        .or_else(|| device_of(&run.facts));
     let device = device.unwrap_or_else(|| name.clone().into_owned());
     std::fs::create_dir_all(plots)?;
     let heading = format!("## {device}\n\n");
@@ -361,7 +379,7 @@ mod tests {
             overview: None,
         })?;
         let table = std::fs::read_to_string(&readme)?;
-        let row = "| A < B | tiny | 4.000 | 2.000 | - | - | - | 1.000 |";
+        let row = "| A < B |  | tiny | 4.000 | - | - | 2.000 | - | - | - | 1.000 |";
         assert!(table.contains(row), "{table}");
         let text = std::fs::read_to_string(&page)?;
         assert!(!text.contains(NOTES), "{text}");

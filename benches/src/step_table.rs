@@ -47,13 +47,18 @@ impl Mode {
     }
 }
 
+/// HLX's other arithmetics than `portable`, as `hlx-bench serve --arithmetic` takes them; the CPU measures the first alone.
+pub const ARITHMETICS: [&str; 2] = ["integer", "fast"];
+
 /// One configuration; what was not measured is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepRow {
     /// The configuration: tiny, small, medium, gpt2.
     pub name: String,
-    /// Milliseconds a step of HLX.
+    /// Milliseconds a step of HLX in `portable`.
     pub hlx_ms: Option<f64>,
+    /// The same in each of [`ARITHMETICS`].
+    pub arithmetic_ms: [Option<f64>; ARITHMETICS.len()],
     /// Milliseconds a step of PyTorch in each of [`MODES`].
     pub peer_ms: [Option<f64>; MODES.len()],
     /// HLX's rate in TFLOP/s.
@@ -82,6 +87,9 @@ impl StepRow {
     /// One line for the screen.
     pub fn line(&self) -> String {
         let mut line = format!("HLX {} ms", shown(self.hlx_ms));
+        for (arithmetic, ms) in ARITHMETICS.iter().zip(self.arithmetic_ms) {
+            let _ = write!(line, ", {arithmetic} {}", shown(ms));
+        }
         for (mode, ms) in MODES.iter().zip(self.peer_ms) {
             let _ = write!(line, "; {} {}", mode.heading, shown(ms));
         }
@@ -90,6 +98,7 @@ impl StepRow {
 
     fn to_csv(&self) -> String {
         let mut numbers = vec![field(self.hlx_ms)];
+        numbers.extend(self.arithmetic_ms.map(field));
         numbers.extend(self.peer_ms.map(field));
         numbers.extend([self.hlx_tflops, self.hlx_watts, self.peer_watts].map(field));
         format!("{},{}", self.name, numbers.join(","))
@@ -97,32 +106,33 @@ impl StepRow {
 
     fn from_csv(line: &str) -> Result<Self> {
         let fields: Vec<&str> = line.split(',').collect();
+        let expected = 5 + ARITHMETICS.len() + MODES.len();
         ensure!(
-            fields.len() == MODES.len() + 5,
-            "`{line}` has {} fields, expected {}",
-            fields.len(),
-            MODES.len() + 5
+            fields.len() == expected,
+            "`{line}` has {} fields, expected {expected}",
+            fields.len()
         );
         let numbers: Result<Vec<_>> = fields[1..].iter().map(|text| read_field(text)).collect();
-        let numbers = numbers?;
-        let mut peer_ms = [None; MODES.len()];
-        peer_ms.copy_from_slice(&numbers[1..=MODES.len()]);
-        let rest = &numbers[MODES.len() + 1..];
+        let mut numbers = numbers?.into_iter();
+        let mut next = || numbers.next().flatten();
         Ok(Self {
             name: fields[0].to_owned(),
-            hlx_ms: numbers[0],
-            peer_ms,
-            hlx_tflops: rest[0],
-            hlx_watts: rest[1],
-            peer_watts: rest[2],
+            hlx_ms: next(),
+            arithmetic_ms: std::array::from_fn(|_| next()),
+            peer_ms: std::array::from_fn(|_| next()),
+            hlx_tflops: next(),
+            hlx_watts: next(),
+            peer_watts: next(),
         })
     }
 }
 
 fn columns() -> String {
+    let arithmetics = ARITHMETICS.map(|arithmetic| format!("{arithmetic}_ms"));
     let modes: Vec<&str> = MODES.iter().map(|mode| mode.column).collect();
     format!(
-        "step,hlx_ms,{},hlx_tflops,hlx_watts,peer_watts",
+        "step,hlx_ms,{},{},hlx_tflops,hlx_watts,peer_watts",
+        arithmetics.join(","),
         modes.join(",")
     )
 }
@@ -173,6 +183,9 @@ impl StepTable {
             return String::new();
         }
         let mut page = "| training step | HLX ms |".to_owned();
+        for arithmetic in ARITHMETICS {
+            let _ = write!(page, " `{arithmetic}` ms |");
+        }
         let heading = |page: &mut String, suffix: &str| {
             for &mode in &modes {
                 let _ = write!(page, " {}{suffix} |", MODES[mode].heading);
@@ -181,10 +194,13 @@ impl StepTable {
         heading(&mut page, " ms");
         heading(&mut page, " / HLX");
         page += " power HLX / f32 eager |\n";
-        page += &"|---".repeat(3 + 2 * modes.len());
+        page += &"|---".repeat(3 + ARITHMETICS.len() + 2 * modes.len());
         page += "|\n";
         for row in &self.rows {
             let _ = write!(page, "| {} | {} |", row.name, shown(row.hlx_ms));
+            for ms in row.arithmetic_ms {
+                let _ = write!(page, " {} |", shown(ms));
+            }
             for &mode in &modes {
                 let _ = write!(page, " {} |", shown(row.peer_ms[mode]));
             }
@@ -210,6 +226,7 @@ mod tests {
             rows: vec![StepRow {
                 name: "tiny".to_owned(),
                 hlx_ms: Some(2.0),
+                arithmetic_ms: [Some(1.0), None],
                 peer_ms: [Some(4.0), None, Some(3.0), None, Some(0.5)],
                 hlx_tflops: Some(10.0),
                 hlx_watts: Some(300.0),
@@ -235,12 +252,12 @@ mod tests {
         let lines: Vec<&str> = page.lines().collect();
         assert_eq!(
             lines[0],
-            "| training step | HLX ms | f32 eager ms | TF32 eager ms | bf16, CUDA graph ms \
-             | f32 eager / HLX | TF32 eager / HLX | bf16, CUDA graph / HLX | power HLX / f32 eager |"
+            "| training step | HLX ms | `integer` ms | `fast` ms | f32 eager ms | TF32 eager ms \
+             | bf16, CUDA graph ms | f32 eager / HLX | TF32 eager / HLX | bf16, CUDA graph / HLX | power HLX / f32 eager |"
         );
         assert_eq!(
             lines[2],
-            "| tiny | 2.000 | 4.000 | 3.000 | 0.5000 | 2.00 | 1.50 | 0.25 | 300 / 200 W |"
+            "| tiny | 2.000 | 1.000 | - | 4.000 | 3.000 | 0.5000 | 2.00 | 1.50 | 0.25 | 300 / 200 W |"
         );
         assert_eq!(StepTable::default().to_markdown(), "");
     }
@@ -248,6 +265,6 @@ mod tests {
     #[test]
     fn a_row_with_other_fields_is_refused() {
         assert!(StepRow::from_csv("tiny,1,2").is_err());
-        assert!(StepRow::from_csv("tiny,1,2,3,4,5,x,7,8,9").is_err());
+        assert!(StepRow::from_csv("tiny,1,2,3,4,5,6,7,x,9,10,11").is_err());
     }
 }

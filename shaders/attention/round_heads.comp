@@ -1,11 +1,10 @@
 // The rows of heads rounded to 16 bits: x: [batch, positions, heads, k] by strides; y: [batch, heads, positions] rows of units of
 // eight halves, zeros past k. A thread has a unit.
-#include "../include/convert.glsl"
+#define HALF_TYPE 0
+#include "../include/rounded.glsl"
 
 layout(local_size_x = 256) in;
 
-// The type, by its number.
-layout(constant_id = 0) const uint TYPE = HLX_BF16;
 // k, the strides and the first element are multiples of four.
 layout(constant_id = 1) const bool VECTORS = false;
 
@@ -18,11 +17,6 @@ layout(push_constant) uniform Push {
 
 HLX_WITH_VECTORS(0, readonly restrict, float, X, x)
 layout(set = 0, binding = 1) writeonly restrict buffer Y { uvec4 y[]; };
-
-uint half_of(float v) {
-    uint bits = floatBitsToUint(v);
-    return TYPE == HLX_F16 ? hlx_f16_of_float(bits) : hlx_bf16_of_float(bits);
-}
 
 void main() {
     uint unit = hlx_group() * 256u + gl_LocalInvocationID.x;
@@ -42,8 +36,8 @@ void main() {
             [[unroll]] for (uint j = 0u; j < 4u; ++j)
                 if (first + j < push.k) v[j] = x[at + 4u * i + j];
         }
-        packed[2u * i] = half_of(v.x) | half_of(v.y) << 16;
-        packed[2u * i + 1u] = half_of(v.z) | half_of(v.w) << 16;
+        packed[2u * i] = halves_of(v.xy);
+        packed[2u * i + 1u] = halves_of(v.zw);
     }
     y[unit] = packed;
 }

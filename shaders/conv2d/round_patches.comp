@@ -1,18 +1,14 @@
 // The patches of images rounded to 16 bits, in lines of whole units of 16 bytes: line r is of z = z_first + r / N, which is a group
 // z % groups of a sample or of a shard, and of its pixel column_first + r % N of `sample_runs`; its K numbers are the group's
 // taps (channel, ky, kx) in order (images.glsl), then zeros. A thread has a unit of the `runs` of a line.
-#include "../include/convert.glsl"
+#define HALF_TYPE 6
+#include "../include/rounded.glsl"
 #include "images.glsl"
 
 layout(local_size_x = 256) in;
 
-// The type, by its number.
-layout(constant_id = 6) const uint TYPE = HLX_BF16;
-
 layout(set = 0, binding = 0) readonly restrict buffer X { float x[]; };
 layout(set = 0, binding = 1) writeonly restrict buffer Y { uvec4 y[]; };
-
-uint half_of(uint bits) { return TYPE == HLX_F16 ? hlx_f16_of_float(bits) : hlx_bf16_of_float(bits); }
 
 void main() {
     uint unit = hlx_group() * 256u + gl_LocalInvocationID.x;
@@ -26,7 +22,7 @@ void main() {
         uint term = unit % push.runs * 8u + i;
         uint element;
         if (term < push.k && element_of(pixel, tap_part(term), element))
-            packed[i / 2u] |= half_of(floatBitsToUint(x[element])) << i % 2u * 16u;
+            packed[i / 2u] |= half_of(x[element]) << i % 2u * 16u;
     }
     y[unit] = packed;
 }

@@ -41,6 +41,7 @@ mod summary;
 mod systems;
 mod table;
 mod test_choice;
+mod test_programs;
 mod tests_verb;
 mod tidy;
 mod train;

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::command::{self, step};
 use crate::setup::Consent;
 use crate::summary::{Report, Results, summary};
-use crate::{Outcome, files, setup, specializations, test_choice};
+use crate::{Outcome, files, setup, specializations, test_choice, test_programs};
 
 pub const HELP: &str = "\
 cargo xtask test [--all] [--yes | --no-install] [--device all|cpu|vulkan] [--pipelines]
@@ -54,31 +54,40 @@ pub fn run(args: &[String]) -> Outcome {
         return Err("test: no Vulkan loader or no driver is installed".to_string());
     }
     let (log, report) = (output_file("validation.log")?, output_file("tests.tsv")?);
-    let mut tests = command::cargo(&["test", "--release", "--no-fail-fast"]);
-    if !options.all && options.rest.is_empty() {
-        tests.args(test_choice::arguments(&command::root())?);
-        tests.env("HLX_TEST_CASES", "chosen");
-        left_out.extend(test_choice::left_out());
-    }
-    tests.args(&options.rest).env("HLX_TEST_REPORT", &report);
+    let mut variables = vec![("HLX_TEST_REPORT".to_string(), report.display().to_string())];
+    let mut set = |name: &str, value: &str| variables.push((name.to_string(), value.to_string()));
     // Where a driver is installed, finding no device with it is a failure and no reason to skip.
     let device = if device == "all" && setup::has_vulkan() {
         "vulkan"
     } else {
         device
     };
-    tests.env("HLX_TEST_DEVICES", device);
+    set("HLX_TEST_DEVICES", device);
     if device != "cpu" && setup::has_validation() {
-        tests
-            .env("HLX_VALIDATION", "1")
-            .env("HLX_VALIDATION_LOG", &log);
+        set("HLX_VALIDATION", "1");
+        set("HLX_VALIDATION_LOG", &log.display().to_string());
     }
     // With one thread libtest runs tests on its main thread, which is not named after the test.
     if std::thread::available_parallelism().is_ok_and(|threads| threads.get() == 1) {
-        tests.env("RUST_TEST_THREADS", "2");
+        set("RUST_TEST_THREADS", "2");
+    }
+    let is_chosen = !options.all && options.rest.is_empty();
+    if is_chosen {
+        set("HLX_TEST_CASES", "chosen");
+        left_out.extend(test_choice::left_out());
     }
     let mut results = Results::default();
-    let status = step("tests", || run_tests(&mut tests, &mut results))?;
+    let status = step("tests", || {
+        if options.all && options.rest.is_empty() {
+            return test_programs::run(&variables, &mut results);
+        }
+        let mut tests = command::cargo(&["test", "--release", "--no-fail-fast"]);
+        if is_chosen {
+            tests.args(test_choice::arguments(&command::root())?);
+        }
+        tests.args(&options.rest).envs(variables.iter().cloned());
+        run_tests(&mut tests, &mut results)
+    })?;
     let messages = validation_messages(&log)?;
     if messages > 0 {
         left_out.push(format!(

@@ -9,7 +9,7 @@ use super::sheet::Sheet;
 use super::verbs::CPU_CASES;
 use crate::peer_table::{shown, times};
 use crate::statistics::median;
-use crate::step_table::MODES;
+use crate::step_table::{ARITHMETICS, MODES};
 use crate::table::digits;
 
 const PRODUCT: &str = "matmul 1024x1024x1024";
@@ -149,11 +149,11 @@ pub fn gemm(machines: &[Machine]) -> Result<Table> {
 pub fn steps(machines: &[Machine]) -> Table {
     let mut table = Table::new(
         "Training steps",
-        "Milliseconds of a step: upload of the batch, forward, backward, clip at 1.0, AdamW. HLX in `portable`, PyTorch in its modes:\n\
+        "Milliseconds of a step: upload of the batch, forward, backward, clip at 1.0, AdamW. HLX in its arithmetics, PyTorch in its modes:\n\
          f32 has HLX's precision, TF32 and bf16 round the operands of products.",
-        "device|step|HLX|PyTorch f32 eager|f32 compiled|TF32 eager|TF32 compiled|bf16, CUDA graph|HLX W|PyTorch W",
+        "device|step|HLX `portable`|`integer`|`fast`|PyTorch f32 eager|f32 compiled|TF32 eager|TF32 compiled|bf16, CUDA graph|HLX W|PyTorch W",
     );
-    debug_assert_eq!(MODES.len(), 5);
+    debug_assert_eq!(ARITHMETICS.len() + MODES.len(), 7);
     for machine in machines
         .iter()
         .filter(|machine| !machine.steps.rows.is_empty())
@@ -163,6 +163,7 @@ pub fn steps(machines: &[Machine]) -> Table {
             let watts =
                 watts.map(|watts| watts.map_or("-".to_owned(), |watts| format!("{watts:.0}")));
             let mut cells = vec![row.name.clone(), shown(row.hlx_ms)];
+            cells.extend(row.arithmetic_ms.map(shown));
             cells.extend(row.peer_ms.map(shown));
             cells.extend(watts);
             table.add(&machine.steps.facts, cells);
