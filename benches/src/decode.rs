@@ -81,6 +81,9 @@ pub enum ModelShape {
     /// Llama 3.1 8B.
     #[value(name = "llama-8b")]
     Llama8B,
+    /// Qwen3 30B-A3B, a mixture of experts.
+    #[value(name = "qwen3-moe")]
+    Qwen3Moe,
 }
 
 impl ModelShape {
@@ -90,6 +93,7 @@ impl ModelShape {
             Self::Qwen3 => "qwen3",
             Self::Llama1B => "llama-1b",
             Self::Llama8B => "llama-8b",
+            Self::Qwen3Moe => "qwen3-moe",
         }
     }
 
@@ -102,6 +106,9 @@ impl ModelShape {
         match self {
             Self::Qwen3 => qwen3(),
             Self::Llama1B => llama(),
+            Self::Qwen3Moe => {
+                CausalConfig::preset("qwen3_moe").context("no preset of Qwen3's mixture")
+            }
             Self::Llama8B => Ok(CausalConfig {
                 width: 4096,
                 n_layers: 32,
@@ -195,7 +202,9 @@ impl Shape {
     /// a value's element over all keys.
     fn chained(&self) -> usize {
         let config = &self.config;
-        let products = 2 * config.width + self.queries() + config.feed_forward_width;
+        let hidden = config.experts.as_ref().map(|experts| experts.width);
+        let hidden = hidden.unwrap_or(config.feed_forward_width);
+        let products = 2 * config.width + self.queries() + hidden;
         config.n_layers * (products + config.head_width + self.tokens) + config.width
     }
 
@@ -364,6 +373,23 @@ impl Generation {
         })
     }
 
+    /// Bytes of the weights that a step of one sequence reads: of a mixture those of as many experts as a token has, if all
+    /// weights take as many bits.
+    fn read_bytes(&self) -> usize {
+        let bytes = self.model.n_bytes() as f64;
+        let Some(experts) = &self.shape.config.experts else {
+            return self.model.n_bytes();
+        };
+        let (mut all, mut of_experts) = (0, 0);
+        for parameter in self.model.parameters() {
+            let is_of_expert = parameter.name().contains(".experts.");
+            all += parameter.n_elements();
+            of_experts += usize::from(is_of_expert) * parameter.n_elements();
+        }
+        let read = experts.per_token as f64 / experts.n_experts as f64;
+        (bytes * (1.0 - of_experts as f64 / all as f64 * (1.0 - read))) as usize
+    }
+
     /// The products of a step alone, each waiting for those before it as in the step.
     fn products(&self) -> Result<()> {
         let weight = |name: &str| -> Result<Tensor> {
@@ -382,9 +408,20 @@ impl Generation {
             x.linear(&of_layer("self_attn.k_proj")?, None)?;
             x.linear(&of_layer("self_attn.v_proj")?, None)?;
             x = q.linear_add(&of_layer("self_attn.o_proj")?, None, &x)?;
-            let gate = x.linear(&of_layer("mlp.gate_proj")?, None)?;
-            x.linear(&of_layer("mlp.up_proj")?, None)?;
-            x = gate.linear_add(&of_layer("mlp.down_proj")?, None, &x)?;
+            // Of a mixture as many experts as a token has.
+            let networks: Vec<String> = match &config.experts {
+                None => vec!["mlp".to_owned()],
+                Some(experts) => {
+                    let expert = |idx: usize| format!("mlp.experts.{idx}");
+                    (0..experts.per_token).map(expert).collect()
+                }
+            };
+            for network in networks {
+                let of_network = |name: &str| of_layer(&format!("{network}.{name}"));
+                let gate = x.linear(&of_network("gate_proj")?, None)?;
+                x.linear(&of_network("up_proj")?, None)?;
+                x = gate.linear_add(&of_network("down_proj")?, None, &x)?;
+            }
         }
         let output = match config.tied_output {
             true => "model.embed_tokens.weight",
@@ -467,8 +504,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let launches_ms = shape.launches() as f64 * launch * 1e-3;
     let weights = match (arithmetic, storage) {
         // A byte each, once they are prepared.
-        (Arithmetic::Integer, Storage::Floats(dtype)) => generation.model.n_bytes() / dtype.size(),
-        _ => generation.model.n_bytes(),
+        (Arithmetic::Integer, Storage::Floats(dtype)) => generation.read_bytes() / dtype.size(),
+        _ => generation.read_bytes(),
     };
     let bytes = (weights + shape.cached_bytes()) as f64;
     let bytes_ms = bytes / peak.bytes * 1e3;

@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::command::{self, step};
 use crate::setup::{self, Consent};
 use crate::summary::{Report, Results, summary};
-use crate::{Outcome, files, tests_verb};
+use crate::{Outcome, files, test_programs, tests_verb};
 use environment::Environment;
 pub use wheels::Wanted as WantedWheels;
 
@@ -147,7 +147,7 @@ fn test(venv: &Environment, tools: &Environment, options: &Options) -> Outcome {
     pytest.env("HLX_TEST_REPORT", &report);
     devices(&mut pytest, &options.device, &log);
     let mut failed = step("tests", || {
-        tests_verb::run_counted(&mut pytest, &mut results, Results::read_pytest)
+        test_programs::run_counted(&mut pytest, &mut results, Results::read_pytest)
     })? != 0;
     let messages = tests_verb::validation_messages(&log)?;
     if messages > 0 {

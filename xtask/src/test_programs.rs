@@ -1,8 +1,10 @@
-//! Runs all test programs, two at a time: many wait for ranks, for timeouts, or for one long test, which leaves a core idle.
+//! Runs tests: by Cargo, one program after another, or all of them two at a time, as many wait for ranks, for timeouts, or for one long
+//! test, which leaves a core idle.
 
 use std::collections::VecDeque;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -21,9 +23,38 @@ struct Program {
     package: PathBuf,
 }
 
+/// Runs `cargo test`, shows its output and counts its results.
+pub fn run(tests: &mut Command, results: &mut Results) -> Result<u8, String> {
+    run_counted(tests, results, Results::read)
+}
+
+/// Runs a test program, shows its output and counts its results, which `read` finds in its lines.
+pub fn run_counted(
+    tests: &mut Command,
+    results: &mut Results,
+    read: fn(&mut Results, &str),
+) -> Result<u8, String> {
+    let cannot = |error: std::io::Error| format!("cannot run the tests: {error}");
+    let mut child = tests.stdout(Stdio::piped()).spawn().map_err(cannot)?;
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).lines() {
+            let line = line.map_err(cannot)?;
+            println!("{line}");
+            read(results, &line);
+        }
+    }
+    let status = child.wait().map_err(cannot)?;
+    if !status.success() {
+        results.ended_early();
+    }
+    Ok(status
+        .code()
+        .map_or(130, |code| u8::try_from(code).unwrap_or(1)))
+}
+
 /// Builds the tests of the default members, runs each test program with `variables`, shows its output when it has ended, and counts
 /// its results; the documentation's tests come behind them, by Cargo.
-pub fn run(variables: &[(String, String)], results: &mut Results) -> Result<u8, String> {
+pub fn run_all(variables: &[(String, String)], results: &mut Results) -> Result<u8, String> {
     let programs = built()?;
     let queue = Mutex::new(VecDeque::from(programs));
     let (results, failed) = (Mutex::new(results), Mutex::new(Vec::new()));
@@ -46,7 +77,7 @@ pub fn run(variables: &[(String, String)], results: &mut Results) -> Result<u8, 
     let mut of_docs = command::cargo(&["test", "--release", "--no-fail-fast", "--doc"]);
     of_docs.envs(variables.iter().cloned());
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let status = crate::tests_verb::run_tests(&mut of_docs, results)?;
+    let status = run(&mut of_docs, results)?;
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if failed.is_empty() {
         return Ok(status);
@@ -69,7 +100,7 @@ fn built() -> Result<Vec<Program>, String> {
         "json-render-diagnostics",
     ];
     let mut build = command::cargo(&arguments);
-    build.stderr(std::process::Stdio::inherit());
+    build.stderr(Stdio::inherit());
     let messages = command::capture("building the tests", &mut build)?;
     let mut programs: Vec<Program> = messages.lines().filter_map(program_of).collect();
     if programs.is_empty() {
@@ -78,7 +109,7 @@ fn built() -> Result<Vec<Program>, String> {
     programs.sort_by_key(|program| {
         let name = program.name();
         let is_of = |long: &&str| name.rsplit_once('-').is_some_and(|(stem, _)| stem == *long);
-        !LONG.iter().any(|long| is_of(long))
+        !LONG.iter().any(is_of)
     });
     Ok(programs)
 }

@@ -1,9 +1,7 @@
 //! `cargo xtask test`: every test, on the CPU and on each Vulkan device under validation.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use crate::command::{self, step};
 use crate::setup::Consent;
@@ -79,14 +77,14 @@ pub fn run(args: &[String]) -> Outcome {
     let mut results = Results::default();
     let status = step("tests", || {
         if options.all && options.rest.is_empty() {
-            return test_programs::run(&variables, &mut results);
+            return test_programs::run_all(&variables, &mut results);
         }
         let mut tests = command::cargo(&["test", "--release", "--no-fail-fast"]);
         if is_chosen {
             tests.args(test_choice::arguments(&command::root())?);
         }
         tests.args(&options.rest).envs(variables.iter().cloned());
-        run_tests(&mut tests, &mut results)
+        test_programs::run(&mut tests, &mut results)
     })?;
     let messages = validation_messages(&log)?;
     if messages > 0 {
@@ -123,35 +121,6 @@ fn finish(status: u8, messages: usize, without_vulkan: bool) -> Outcome {
         return Err("test: no test ran on a Vulkan device".to_string());
     }
     Ok(status)
-}
-
-/// Runs `cargo test`, shows its output and counts its results.
-pub fn run_tests(tests: &mut Command, results: &mut Results) -> Result<u8, String> {
-    run_counted(tests, results, Results::read)
-}
-
-/// Runs a test program, shows its output and counts its results, which `read` finds in its lines.
-pub fn run_counted(
-    tests: &mut Command,
-    results: &mut Results,
-    read: fn(&mut Results, &str),
-) -> Result<u8, String> {
-    let cannot = |error: std::io::Error| format!("cannot run the tests: {error}");
-    let mut child = tests.stdout(Stdio::piped()).spawn().map_err(cannot)?;
-    if let Some(output) = child.stdout.take() {
-        for line in BufReader::new(output).lines() {
-            let line = line.map_err(cannot)?;
-            println!("{line}");
-            read(results, &line);
-        }
-    }
-    let status = child.wait().map_err(cannot)?;
-    if !status.success() {
-        results.ended_early();
-    }
-    Ok(status
-        .code()
-        .map_or(130, |code| u8::try_from(code).unwrap_or(1)))
 }
 
 /// An empty file in the target folder.

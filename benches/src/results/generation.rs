@@ -38,6 +38,7 @@ impl Case {
             ModelShape::Qwen3 => "Qwen3-0.6B",
             ModelShape::Llama1B => "Llama 3.2 1B",
             ModelShape::Llama8B => "Llama 3.1 8B",
+            ModelShape::Qwen3Moe => "Qwen3 30B-A3B",
         }
     }
 

@@ -84,6 +84,8 @@ struct Inner<K> {
     is_frozen: AtomicBool,
     /// Of a parameter: it is the matrix of a linear layer.
     is_multiplied: AtomicBool,
+    /// Of a parameter: it is one of a list's matrices, which products read together.
+    is_of_list: AtomicBool,
 }
 
 impl<K> Inner<K> {
@@ -95,6 +97,7 @@ impl<K> Inner<K> {
             tensor: RwLock::new(None),
             is_frozen: AtomicBool::new(false),
             is_multiplied: AtomicBool::new(false),
+            is_of_list: AtomicBool::new(false),
         })
     }
 
@@ -175,6 +178,16 @@ impl Parameter {
     /// Whether a layer multiplies its input by it.
     pub(crate) fn is_multiplied(&self) -> bool {
         self.0.is_multiplied.load(Ordering::Relaxed)
+    }
+
+    /// States that products read this matrix together with those of the same names but for numbers, as those of a mixture's experts.
+    pub(crate) fn set_of_list(&self) {
+        self.0.is_of_list.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether products read it together with others.
+    pub(crate) fn is_of_list(&self) -> bool {
+        self.0.is_of_list.load(Ordering::Relaxed)
     }
 
     /// Whether two handles are of one parameter.

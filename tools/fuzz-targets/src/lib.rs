@@ -9,6 +9,7 @@ mod files;
 mod folders;
 mod gguf;
 mod models;
+mod quantised;
 mod ranks;
 mod receipts;
 mod requests;
@@ -22,6 +23,7 @@ pub use files::model_sizes;
 pub use folders::{stopped_preparation, written_adapter};
 pub use gguf::gguf_seeds;
 pub use models::{causal_sizes, lora};
+pub use quantised::quantised_seeds;
 pub use ranks::memory_seeds;
 pub use receipts::receipt_seeds;
 pub use requests::request_seeds;
@@ -30,7 +32,7 @@ pub use requests::request_seeds;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 38] = [
+pub const TARGETS: [Target; 41] = [
     ("spirv", contracts::spirv),
     ("contract_json", contracts::json),
     ("contract_binary", contracts::binary),
@@ -56,6 +58,9 @@ pub const TARGETS: [Target; 38] = [
     ("tokenizer_config", models::tokenizer_config),
     ("adapters", models::adapters),
     ("gguf", gguf::gguf),
+    ("gptq", quantised::gptq),
+    ("awq", quantised::awq),
+    ("nf4", quantised::nf4),
     ("monitor", models::monitor),
     ("npy", models::npy),
     ("npz", folders::npz),

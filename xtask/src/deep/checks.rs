@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::summary::Results;
-use crate::{Outcome, command, files, tests_verb};
+use crate::{Outcome, command, files, test_programs, tests_verb};
 
 /// What checks a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,8 +124,7 @@ pub fn run(checkers: &[Checker]) -> Outcome {
         let log = tests_verb::output_file(&format!("deep-{number}.log"))?;
         let messages =
             std::fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
-        let status =
-            tests_verb::run_tests(suite.command(is_checked).stderr(messages), &mut results)?;
+        let status = test_programs::run(suite.command(is_checked).stderr(messages), &mut results)?;
         if status != 0 {
             worst = status;
             show_end(&log)?;

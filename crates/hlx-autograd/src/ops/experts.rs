@@ -3,13 +3,16 @@
 #[cfg(test)]
 mod tests;
 
-use hlx_core::{Buffer, DType, Device, sizes};
+use hlx_core::{Arithmetic, Buffer, DType, Device, sizes};
 use hlx_kernels::embedding::embedding_forward;
 use hlx_kernels::experts::{Choices, ExpertsTable, experts_bounds, experts_sum, experts_table};
+use hlx_kernels::product::blocks::BlockRows;
 use hlx_kernels::product::{
-    ExpertsGradient, ExpertsProduct, Matrices, Operand, Role, experts_product,
+    ExpertsGradient, ExpertsProduct, Matrices, Operand, Role, experts_block_product,
+    experts_product,
 };
 
+use crate::graph::tape::wants_gradient;
 use crate::samples::Samples;
 use crate::{Backward, Batch, Gradient, Input, Result, Tensor};
 
@@ -170,6 +173,8 @@ impl Tensor {
     /// weight \[N, K\]. The bits are those of [`Tensor::linear`] over an expert's rows alone, and a
     /// weight's gradient is one chain over its tokens in order, by shards, or one sum over quantised operands.
     ///
+    /// Weights in blocks are multiplied as they lie where [`Tensor::takes_experts_in_blocks`] says so; elsewhere their values are.
+    ///
     /// # Errors
     /// [`AutogradError::Shape`](crate::AutogradError::Shape) for weights of several shapes, or not one for
     /// each expert.
@@ -193,6 +198,17 @@ impl Tensor {
             weight.expect_shape(OP, "a weight", &[n, k])?;
         }
         let (device, y) = (self.device(), self.device().alloc_shape(&[rows, n])?);
+        let blocks = weights.iter().map(|weight| weight.in_blocks().cloned());
+        if let Some(blocks) = blocks.collect::<Option<Vec<BlockRows>>>()
+            && rows * n > 0
+            && self.takes_experts_in_blocks()
+        {
+            let of = Matrices::rows(1, rows, k);
+            let x = self.product_operand(Role::Signal, of, || self.buffer())?;
+            experts_block_product(device, &x, &blocks, &choices.bounds, &y)?;
+            let y = Self::from_buffer(device, y, &[rows, n])?;
+            return Ok(y.with_samples_of(Samples::Lost));
+        }
         let values = weights.iter().map(Tensor::buffer);
         let values = values.collect::<Result<Vec<Buffer>>>()?;
         let product = ExpertsProduct {
@@ -241,6 +257,14 @@ impl Tensor {
             pass.add(&x, Gradient::owned(dx))
         })?;
         Ok(y.with_samples_of(Samples::Lost))
+    }
+
+    /// Whether [`Tensor::experts_linear`] multiplies these rows by weights in blocks as they lie: in the `integer` arithmetic,
+    /// where no gradient of the rows is wanted.
+    #[doc = example!(x: "assert!(!x.takes_experts_in_blocks());")]
+    pub fn takes_experts_in_blocks(&self) -> bool {
+        let is_integer = self.device().product_arithmetic() == Arithmetic::Integer;
+        is_integer && !wants_gradient(&mut [self].into_iter())
     }
 
     /// Adds up, for each token, the rows that its experts have made, times `weights` \[.., J\]: \[rows, C\]

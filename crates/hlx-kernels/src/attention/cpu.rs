@@ -3,7 +3,8 @@
 //! A task has 32 positions of a head, one per lane of two AVX-512 registers: queries in the forward and in dQ, keys in dK
 //! and dV. Every product is then of one form, a number from a row as it lies in memory times 32 lanes, so nothing but the
 //! task's own rows is transposed, and any head width and any length run at full lane width. Where not every lane sees a
-//! whole block, what a lane does not see is left out by a selection.
+//! whole block, what a lane does not see is left out by a selection. In a forward pass a quantised query by itself, as a token of a
+//! generation has one, has the keys of a block in the lanes.
 
 use super::sizes::Attention;
 use crate::parallel;
@@ -21,6 +22,7 @@ mod vectors;
 mod walk;
 
 pub use digits::QuantisedRows;
+use digits::one;
 pub use few::{FewRows, scores, values};
 pub use operands::{Inputs, Operands};
 pub use tiles::Tiles;
@@ -90,6 +92,9 @@ multiversion! {
     fn forward_tile<A>(inputs: Inputs<'_>, tile: tiles::Tile, o: &mut [f32], stats: &mut [f32]) {
         match inputs.operands {
             Operands::Floats(of) => walk::forward::<A, _>(of, inputs, tile, o, stats),
+            Operands::Quantised(of) if tile.n == 1 && inputs.attention.dropout.is_none() => {
+                one::forward::<A>(of, inputs, tile, o, stats);
+            }
             Operands::Quantised(of) => walk::forward::<A, _>(of, inputs, tile, o, stats),
         }
     }

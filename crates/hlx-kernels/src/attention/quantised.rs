@@ -156,7 +156,7 @@ pub fn integer_attention_of_cache(
     };
     let of_ranges = [4, attention.batch, attention.queries];
     check_len(NAME, "ranges", ranges, of_ranges)?;
-    // The CPU's tiles have a query per lane, few or many.
+    // The CPU's tiles have a query per lane, and one by itself its keys.
     if device.is_cpu() || !is_of_few_queries(device, attention) {
         let [q, k, v] = heads;
         let rows = rows(device, [q, k, v, q, q], ranges, None, placed);

@@ -1,5 +1,6 @@
 //! Tests of the experts' kernels: every device has the bits of plain chains over each expert's own rows.
 
+mod blocks;
 mod halves;
 mod quantised;
 

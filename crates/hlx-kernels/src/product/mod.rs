@@ -40,4 +40,6 @@ pub use quantised::Source;
 pub use remembered::{PreparedWeight, remember_norm};
 pub use role::Role;
 pub use shape::MatMul;
-pub use sources::experts::{ExpertsGradient, ExpertsProduct, experts_product};
+pub use sources::experts::{
+    ExpertsGradient, ExpertsProduct, experts_block_product, experts_product,
+};

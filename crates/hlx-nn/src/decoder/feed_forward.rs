@@ -65,6 +65,7 @@ impl FeedForward {
         let expert = Self::declare(builder, config, hidden);
         for linear in expert.linears() {
             linear.weight.set_multiplied(false);
+            linear.weight.set_of_list();
         }
         expert
     }
@@ -73,17 +74,22 @@ impl FeedForward {
         self.gate.iter().chain([&self.up, &self.down])
     }
 
-    /// Whether [`FeedForward::forward_experts`] computes the network: f32 weights, and neither biases
-    /// nor adapters.
-    pub(super) fn is_plain(&self) -> Result<bool> {
+    /// What the network's weights are in, if [`FeedForward::forward_experts`] computes it.
+    pub(super) fn plain_storage(&self) -> Result<Option<PlainStorage>> {
+        let mut found = None;
         for linear in self.linears() {
-            let is_plain = linear.bias.is_none() && linear.lora.is_none();
             let weight = linear.weight.tensor()?;
-            if !is_plain || weight.dtype() != DType::F32 || weight.is_of_blocks() {
-                return Ok(false);
+            let of_one = match weight.is_of_blocks() {
+                true => PlainStorage::Blocks,
+                false => PlainStorage::Floats,
+            };
+            let is_plain = linear.bias.is_none() && linear.lora.is_none();
+            if !is_plain || weight.dtype() != DType::F32 || found.is_some_and(|one| one != of_one) {
+                return Ok(None);
             }
+            found = Some(of_one);
         }
-        Ok(true)
+        Ok(found)
     }
 
     /// The network, added to a residual, if there is one: without adapters by one operation.
@@ -152,6 +158,14 @@ impl FeedForward {
         };
         apply(&hidden, |expert| Some(&expert.down))
     }
+}
+
+/// What all weights of a network are in that has neither biases nor adapters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PlainStorage {
+    /// f32.
+    Floats,
+    Blocks,
 }
 
 impl Module for FeedForward {

@@ -1,5 +1,6 @@
 //! Models for inference alone, whose matrices are held in 16 bits.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use hlx_autograd::{DType, Tensor};
@@ -252,14 +253,17 @@ pub(crate) fn load_values(device: &Device, parameter: &Parameter, values: &[f32]
     Ok(())
 }
 
-/// Gives the matrices their blocks that have some, and returns the bytes.
+/// Gives the matrices their blocks that have some, and returns the bytes. Those of a list of experts lie side by side.
 pub(super) fn take_blocks(
     device: &Device,
     parameters: &[Parameter],
     mut blocks: impl FnMut(&Parameter) -> Result<Option<BlockRows>>,
 ) -> Result<usize> {
-    let mut n_bytes = 0;
+    let (mut n_bytes, mut of_list) = (0, Vec::new());
     for parameter in parameters.iter().filter(|one| one.is_matrix()) {
+        if !parameter.is_of_list() {
+            join(device, std::mem::take(&mut of_list))?;
+        }
         let Some(rows) = blocks(parameter)? else {
             continue;
         };
@@ -272,9 +276,34 @@ pub(super) fn take_blocks(
             return Err(NnError::mismatch("inference", reason));
         }
         n_bytes += rows.n_bytes();
-        parameter.0.set(Tensor::from_blocks(device, rows)?);
+        match parameter.is_of_list() {
+            true => of_list.push((parameter, rows)),
+            false => parameter.0.set(Tensor::from_blocks(device, rows)?),
+        }
     }
+    join(device, of_list)?;
     Ok(n_bytes)
+}
+
+/// Moves the weights of lists in blocks side by side, those of one name but for the list's number, and hands them to
+/// their parameters.
+fn join(device: &Device, of_lists: Vec<(&Parameter, BlockRows)>) -> Result<()> {
+    let mut lists: BTreeMap<String, Vec<(&Parameter, BlockRows)>> = BTreeMap::new();
+    for (parameter, rows) in of_lists {
+        let name = parameter.name().replace(|c: char| c.is_ascii_digit(), "");
+        lists.entry(name).or_default().push((parameter, rows));
+    }
+    for list in lists.into_values() {
+        let (parameters, rows): (Vec<_>, Vec<_>) = list.into_iter().unzip();
+        let rows = match device.has_memory() {
+            true => BlockRows::side_by_side(device, rows)?,
+            false => rows,
+        };
+        for (parameter, rows) in parameters.into_iter().zip(rows) {
+            parameter.0.set(Tensor::from_blocks(device, rows)?);
+        }
+    }
+    Ok(())
 }
 
 /// Gives every other parameter its memory, matrices that of a type, and returns the bytes. Matrices of one number of

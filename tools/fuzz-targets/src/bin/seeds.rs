@@ -41,6 +41,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (name, bytes) in fuzz_targets::gguf_seeds() {
         seed("gguf", name, bytes)?;
     }
+    for (target, [numbers, tensors]) in fuzz_targets::quantised_seeds() {
+        seed(target, "numbers", numbers)?;
+        seed(target, "tensors", tensors)?;
+    }
     for (name, bytes) in fuzz_targets::receipt_seeds()? {
         seed("receipt", name, &bytes)?;
     }

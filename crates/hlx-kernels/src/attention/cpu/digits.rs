@@ -16,6 +16,7 @@ use crate::product::quantised::specification::{
 use crate::product::transposed::transpose_columns;
 use pairs::{PairRows, Pairs, Words};
 
+pub mod one;
 mod pairs;
 
 /// Words that are transposed at a time.

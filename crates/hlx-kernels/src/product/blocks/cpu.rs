@@ -40,6 +40,7 @@ pub(super) struct Operands<'a> {
     /// Of A, \[m, pieces\].
     pub exponents: &'a [i32],
     pub padded: usize,
+    /// Of as many weights as there are ranges of rows, one behind the other.
     pub words: &'a [u32],
     pub bias: Option<&'a [f32]>,
     pub extra: Option<&'a [f32]>,
@@ -79,35 +80,44 @@ struct Groups {
 
 struct Product<'a> {
     operands: Operands<'a>,
+    /// Words of a panel.
+    of_panel: usize,
     kernel: OfFormat,
     groups: Groups,
     c: Target,
 }
 
-/// Computes a product by the fastest instructions.
-pub(super) fn product(operands: Operands<'_>, c: &mut [f32]) {
-    product_by(sums::fastest(), operands, c);
+/// Computes by the fastest instructions the product of each range of A's rows with the weight of its place. Other rows of C stay.
+pub(super) fn products(operands: Operands<'_>, ranges: &[Range<usize>], c: &mut [f32]) {
+    products_by(sums::fastest(), operands, ranges, c);
 }
 
-pub(super) fn product_by(instructions: Instructions, operands: Operands<'_>, c: &mut [f32]) {
-    let [m, n, _] = operands.sizes;
+pub(super) fn products_by(
+    instructions: Instructions,
+    operands: Operands<'_>,
+    ranges: &[Range<usize>],
+    c: &mut [f32],
+) {
+    let panels = operands.sizes[1].div_ceil(PANEL);
     let product = Product {
         operands,
+        of_panel: operands.words.len() / (panels * ranges.len()),
         kernel: instructions.of(operands.format),
         groups: Groups::new(&operands),
         c: Target::new(c),
     };
+    let across = hlx_core::cpu::threads_of_launch() * 4;
     let mut tasks = Vec::new();
-    for rows in parts(&(0..m), TASK_ROWS) {
-        let across = hlx_core::cpu::threads_of_launch() * 4;
-        let panels = n.div_ceil(PANEL);
-        for panels in parts(&(0..panels), panels.div_ceil(across).max(1)) {
-            tasks.push((rows.clone(), panels));
+    for (weight, rows) in ranges.iter().enumerate() {
+        for rows in parts(rows, TASK_ROWS) {
+            for panels in parts(&(0..panels), panels.div_ceil(across).max(1)) {
+                tasks.push((weight, rows.clone(), panels));
+            }
         }
     }
-    parallel::each(&mut tasks, |(rows, panels)| {
+    parallel::each(&mut tasks, |(weight, rows, panels)| {
         for panel in panels.clone() {
-            product.panel(panel, rows);
+            product.panel(*weight, panel, rows);
         }
     });
 }
@@ -148,15 +158,16 @@ impl Groups {
 }
 
 impl Product<'_> {
-    /// Results of a task's rows and of a panel's columns.
-    fn panel(&self, panel: usize, rows: &Range<usize>) {
+    /// Results of a task's rows and of a panel's columns of a weight.
+    fn panel(&self, weight: usize, panel: usize, rows: &Range<usize>) {
         let pieces = self.operands.padded.div_ceil(PIECE).max(1);
+        let in_words = weight * self.operands.sizes[1].div_ceil(PANEL) + panel;
         for rows in parts(rows, ROWS) {
             let mut results = [[0.0; PANEL]; ROWS];
             for piece in 0..pieces {
                 let terms = piece * PIECE..self.operands.sizes[2].min((piece + 1) * PIECE);
                 let mut chains = [[0.0; PANEL]; ROWS];
-                self.chain(panel, &rows, terms, &mut chains[..rows.len()]);
+                self.chain(in_words, &rows, terms, &mut chains[..rows.len()]);
                 for ((row, chain), result) in rows.clone().zip(&chains).zip(&mut results) {
                     let of_row = factors(self.operands.exponents[row * pieces + piece]);
                     end_of_piece(chain, of_row, piece > 0, result);
@@ -168,7 +179,7 @@ impl Product<'_> {
         }
     }
 
-    /// The chains of a piece's terms.
+    /// The chains of a piece's terms, with a panel of all weights.
     fn chain(
         &self,
         panel: usize,
@@ -177,9 +188,8 @@ impl Product<'_> {
         chains: &mut [[f32; PANEL]],
     ) {
         let format = self.operands.format;
-        let (chunk, [_, n, _]) = (format.chunk(), self.operands.sizes);
+        let (chunk, of_panel) = (format.chunk(), self.of_panel);
         let chunk_words = format.places().words * PANEL;
-        let of_panel = self.operands.words.len() / n.div_ceil(PANEL);
         let words = &self.operands.words[panel * of_panel..][..of_panel];
         let chunks = terms.start / chunk..terms.end.div_ceil(chunk);
         let of_a: [Row<'_>; ROWS] =

@@ -59,5 +59,5 @@ pub(in crate::product) fn block_product_of_few(
         .reads_if(None)
         .reads([&weight.words])
         .reads_if(None);
-    rows.launch(device, kernel, c, push_of(m, weight, k), [n, k])
+    rows.launch(device, kernel, c, push_of(m, weight, k, [0, 0]), [n, k])
 }

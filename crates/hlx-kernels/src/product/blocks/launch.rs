@@ -1,5 +1,7 @@
 //! The product with a weight in blocks: its checks, and its launch on either kind of device.
 
+use std::ops::Range;
+
 use bytemuck::cast_slice;
 use hlx_core::{Binding, Buffer, DType, Device, IntegerPath, MatrixShape, Shader, as_u32};
 
@@ -10,7 +12,7 @@ use crate::Result;
 use crate::error::{check_dtype, check_indexable, check_len, check_sizes};
 use crate::kernel::{Kernel, PushConstants};
 use crate::product::floats::Epilogue;
-use crate::product::quantised::{Digits, PIECE, Prepared, takes_dots};
+use crate::product::quantised::{Bounded, Bounds, Digits, PIECE, Prepared, takes_dots};
 use crate::tuning::KernelTuning;
 
 shader!(integer::{
@@ -70,18 +72,60 @@ pub fn block_product(
     c: &Buffer,
     epilogue: Epilogue<'_>,
 ) -> Result<()> {
-    check(a, b, bias, c)?;
+    check(a, (b, 1), bias, c)?;
+    let call = Call {
+        a,
+        b,
+        bias,
+        extra: None,
+        bounds: None,
+    };
     match epilogue {
-        Epilogue::None => launch(device, a, b, [bias, None], c),
+        Epilogue::None => call.launch(device, c),
         Epilogue::Add(r) => {
             check_len(NAME, "r", r, c.len())?;
-            launch(device, a, b, [bias, Some(r)], c)
+            let extra = Some(r);
+            Call { extra, ..call }.launch(device, c)
         }
-        other => other.separately(device, c, false, |c| launch(device, a, b, [bias, None], c)),
+        other => other.separately(device, c, false, |c| call.launch(device, c)),
     }
 }
 
-fn check(a: &Prepared, b: &BlockRows, bias: Option<&Buffer>, c: &Buffer) -> Result<()> {
+/// Computes the products of groups of A's rows, which the device alone knows, each with its own weight \[n, k\] and the bits of
+/// [`block_product`]: `b` has those of all groups, one behind the other; where there are several, n is a multiple of
+/// 16. Rows of C, \[m, n\], of no group stay.
+///
+/// # Errors
+/// As [`block_product`], and for too few bounds.
+pub(crate) fn block_product_by(
+    device: &Device,
+    bounds: Bounds<'_>,
+    a: &Prepared,
+    b: &BlockRows,
+    c: &Buffer,
+) -> Result<()> {
+    let [first, groups] = bounds.groups;
+    check_that!(NAME, groups == 1 || b.sizes[0].is_multiple_of(PANEL) =>
+        "weights of {} rows side by side, expected multiples of {PANEL}", b.sizes[0])?;
+    check_that!(NAME, bounds.of == Bounded::Rows && bounds.buffer.len() > first + groups =>
+        "{} bounds, expected more than {} of rows", bounds.buffer.len(), first + groups)?;
+    check(a, (b, groups), None, c)?;
+    let call = Call {
+        a,
+        b,
+        bias: None,
+        extra: None,
+        bounds: Some(bounds),
+    };
+    call.launch(device, c)
+}
+
+fn check(
+    a: &Prepared,
+    (b, weights): (&BlockRows, usize),
+    bias: Option<&Buffer>,
+    c: &Buffer,
+) -> Result<()> {
     let (of, [n, k]) = (a.of, b.sizes);
     check_that!(NAME, of.k == k && of.n_digits == Digits::Two && of.piece == PIECE && of.in_pieces() == 0 =>
         "{of:?}, expected rows of {k} terms in two digits")?;
@@ -90,7 +134,12 @@ fn check(a: &Prepared, b: &BlockRows, bias: Option<&Buffer>, c: &Buffer) -> Resu
     check_dtype(NAME, "a's exponents", &a.exponents, DType::I32)?;
     check_len(NAME, "a's digits", &a.digits, of.digits_len())?;
     check_len(NAME, "a's exponents", &a.exponents, of.exponents_len())?;
-    check_len(NAME, "the weight", &b.words, b.format.words(b.sizes))?;
+    check_len(
+        NAME,
+        "the weight",
+        &b.words,
+        [weights, b.format.words(b.sizes)],
+    )?;
     check_indexable(NAME, "a", of.digits_len())?;
     check_dtype(NAME, "c", c, DType::F32)?;
     check_len(NAME, "c", c, [of.rows, n])?;
@@ -110,7 +159,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// That of m rows and n columns.
+    /// That of m rows and n columns; of groups of rows, of their mean.
     fn of(device: &Device, format: &BlockFormat, [m, n]: [usize; 2]) -> Self {
         let path = KernelTuning::of(device).products.integers;
         let dots = takes_dots(device);
@@ -197,12 +246,17 @@ pub(super) fn few_shared_bytes(format: &BlockFormat, rows: usize) -> usize {
     4 * kinds * blocks * (rows + 1) + 8 * rows * groups
 }
 
-/// The push constants of all shaders of weights in blocks.
-pub(super) fn push_of(m: usize, weight: &BlockRows, padded: usize) -> PushConstants {
+/// The push constants of all shaders of weights in blocks, with the first group of rows and how many there are.
+pub(super) fn push_of(
+    m: usize,
+    weight: &BlockRows,
+    padded: usize,
+    [first_group, n_groups]: [usize; 2],
+) -> PushConstants {
     let [n, k] = weight.sizes;
     push!(few_shader =>
-        batch: 1_u32, m, n, units: padded / 16, groups: 1_u32, c_first: 0_u32, c_row: n, first_group: 0_u32,
-        n_groups: 0_u32, blocks: k / weight.format.block)
+        batch: 1_u32, m, n, units: padded / 16, groups: 1_u32, c_first: 0_u32, c_row: n, first_group, n_groups,
+        blocks: k / weight.format.block)
 }
 
 /// Bytes of a workgroup's memory that the shader by matrices takes at most (blocks_many_matrices.glsl).
@@ -218,51 +272,113 @@ fn shared_bytes(format: &BlockFormat, [rows, columns]: [usize; 2]) -> usize {
     staging + 8 * blocks * columns + of_mins
 }
 
-fn launch(
-    device: &Device,
-    a: &Prepared,
-    b: &BlockRows,
-    [bias, extra]: [Option<&Buffer>; 2],
-    c: &Buffer,
-) -> Result<()> {
-    let (of, format, [n, k]) = (a.of, b.format, b.sizes);
-    let m = of.rows;
-    if m * n == 0 {
-        return Ok(());
+/// A checked product.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    a: &'a Prepared,
+    b: &'a BlockRows,
+    bias: Option<&'a Buffer>,
+    /// What the results are added to.
+    extra: Option<&'a Buffer>,
+    /// Of groups of rows, each with a weight of its own.
+    bounds: Option<Bounds<'a>>,
+}
+
+impl Call<'_> {
+    /// The first group, and how many there are.
+    fn range(&self) -> [usize; 2] {
+        self.bounds.map_or([0, 0], |bounds| bounds.groups)
     }
-    let chosen = Chosen::of(device, format, [m, n]);
-    let [rows, columns] = chosen.tile;
-    let target = match of.pieces() {
-        1 => Binding::Write(c),
-        _ => Binding::ReadWrite(c),
-    };
-    let kernel = Kernel::new(NAME, chosen.shader)
-        .constants(constants!(0: bias.is_some(), extra.is_some()))
-        .constants(&chosen.constants)
-        .constants(format.constants())
-        .reads([&a.digits, &a.exponents, &b.words])
-        .reads_if(None)
-        .reads_if(bias)
-        .reads_if(extra)
-        .bind(target)
-        .reads_if(None)
-        .flops(2 * (m * n * k) as u64);
-    let push = push_of(m, b, of.padded());
-    let groups = m.div_ceil(rows) * n.div_ceil(columns);
-    let (has_bias, has_extra) = (bias.is_some(), extra.is_some());
-    let padded = of.padded();
-    kernel.launch(device, push, groups, move |read, [c]| {
-        let [digits, exponents, words, _, bias, extra, _] = read;
-        let operands = cpu::Operands {
-            format,
-            sizes: [m, n, k],
-            digits: cast_slice(digits),
-            exponents: cast_slice(exponents),
-            padded,
-            words: as_u32(words),
-            bias: has_bias.then_some(bias),
-            extra: has_extra.then_some(extra),
+
+    /// The groups of all launches.
+    fn all_groups(&self) -> usize {
+        self.bounds.map_or(1, |bounds| bounds.buffer.len() - 1)
+    }
+
+    /// How the launch writes C: it also reads it between pieces, and where it keeps the rows of other groups.
+    fn target<'c>(&self, c: &'c Buffer) -> Binding<'c> {
+        let is_whole = self.bounds.is_none() || self.range()[1] == self.all_groups();
+        match self.a.of.pieces() == 1 && is_whole {
+            true => Binding::Write(c),
+            false => Binding::ReadWrite(c),
+        }
+    }
+
+    /// The shader's constants, in the order of their numbers.
+    fn constants(&self, of_shader: &[(u32, u32)]) -> Vec<(u32, u32)> {
+        let first = [self.bias, self.extra].map(|buffer| u32::from(buffer.is_some()));
+        let all = (0..).zip(first).chain(of_shader.iter().copied());
+        let bounded = (9, Bounded::Rows as u32 + 1);
+        let all = all.chain(self.bounds.map(|_| bounded));
+        let mut all: Vec<(u32, u32)> = all.chain(self.b.format.constants()).collect();
+        all.sort_unstable();
+        all
+    }
+
+    fn launch(&self, device: &Device, c: &Buffer) -> Result<()> {
+        let Self { a, b, .. } = *self;
+        let (of, format, [n, k], range) = (a.of, b.format, b.sizes, self.range());
+        let m = of.rows;
+        if m * n == 0 {
+            return Ok(());
+        }
+        let all_groups = self.all_groups();
+        let chosen = Chosen::of(device, format, [m.div_ceil(all_groups), n]);
+        let [rows, columns] = chosen.tile;
+        let down = match self.bounds {
+            Some(_) => m / rows + range[1].min(m),
+            None => m.div_ceil(rows),
         };
-        cpu::product(operands, c);
-    })
+        let kernel = Kernel::new(NAME, chosen.shader)
+            .constants(&self.constants(&chosen.constants))
+            .reads([&a.digits, &a.exponents, &b.words])
+            .reads_if(None)
+            .reads_if(self.bias)
+            .reads_if(self.extra)
+            .bind(self.target(c))
+            .reads_if(self.bounds.map(|bounds| bounds.buffer))
+            .flops(2 * (m * n * k * range[1].max(1) / all_groups) as u64);
+        let padded = of.padded();
+        let push = push_of(m, b, padded, range);
+        let (has_bias, has_extra) = (self.bias.is_some(), self.extra.is_some());
+        let is_bounded = self.bounds.is_some();
+        kernel.launch(
+            device,
+            push,
+            down * n.div_ceil(columns),
+            move |read, [c]| {
+                let [digits, exponents, words, _, bias, extra, bounds] = read;
+                let operands = cpu::Operands {
+                    format,
+                    sizes: [m, n, k],
+                    digits: cast_slice(digits),
+                    exponents: cast_slice(exponents),
+                    padded,
+                    words: as_u32(words),
+                    bias: has_bias.then_some(bias),
+                    extra: has_extra.then_some(extra),
+                };
+                let ranges = match is_bounded {
+                    true => ranges_of(as_u32(bounds), range, m),
+                    false => vec![0..m],
+                };
+                cpu::products(operands, &ranges, c);
+            },
+        )
+    }
+}
+
+/// The rows of each group, which follow each other.
+fn ranges_of(bounds: &[u32], [first, groups]: [usize; 2], m: usize) -> Vec<Range<usize>> {
+    let mut done = 0;
+    let range = |bound: &[u32]| {
+        let end = (bound[1] as usize).min(m);
+        let range = (bound[0] as usize).max(done)..end;
+        done = done.max(end);
+        range
+    };
+    bounds[first..=first + groups]
+        .windows(2)
+        .map(range)
+        .collect()
 }

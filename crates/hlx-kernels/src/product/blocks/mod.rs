@@ -28,5 +28,6 @@ mod tests;
 pub(super) use few_rows::block_product_of_few;
 pub use format::{BLOCK_FORMATS, BlockFormat, Factor, Levels, NF4_NUMBERS};
 pub use launch::block_product;
+pub(super) use launch::block_product_by;
 pub use packed::{Block, BlockRows};
 pub use rows::{block_rows, block_values};

@@ -1,6 +1,6 @@
 //! A weight in blocks as products read it.
 
-use hlx_core::{Buffer, DType, Device};
+use hlx_core::{Buffer, DType, Device, align_words};
 
 use super::format::{BlockFormat, Factor, Levels, PANEL};
 use crate::element::from_f16;
@@ -138,6 +138,29 @@ impl BlockRows {
             block.mins = [scale as u8; 16];
             (block.d, block.dmin) = (d, if format.has_mins { dmin } else { 0.0 });
         })
+    }
+
+    /// Copies weights to memory where they lie one behind the other, for products that read several at once. They stay where they
+    /// are if no product could bind them all.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn side_by_side(device: &Device, weights: Vec<Self>) -> Result<Vec<Self>> {
+        let place = |weight: &Self| align_words(weight.words.len());
+        let places = weights.iter().map(place);
+        let total = places.fold(0_usize, |sum, words| sum.saturating_add(words));
+        let fits = u32::try_from(total).is_ok() && total <= device.max_binding_words();
+        if weights.len() < 2 || !fits {
+            return Ok(weights);
+        }
+        let (memory, mut first) = (device.alloc_typed(DType::U32, total)?, 0);
+        let moved = weights.into_iter().map(|weight| {
+            let words = memory.slice(first, weight.words.len())?;
+            first += place(&weight);
+            device.copy(&weight.words, &words)?;
+            Ok(Self { words, ..weight })
+        });
+        moved.collect()
     }
 
     /// Bytes of memory.

@@ -8,6 +8,7 @@ use crate::error::{Result, check_indexable, check_len, check_sizes, check_that};
 use crate::kernel::Kernel;
 use crate::map::MAX_GROUPS;
 use crate::parallel;
+use crate::product::blocks::{BlockRows, block_product_by};
 use crate::product::floats::cpu;
 use crate::product::formats::Format;
 use crate::product::halves::{BoundedHalves, GroupProduct, Halves, rounded_floats};
@@ -202,6 +203,67 @@ impl ExpertsProduct {
         }
         .run(device)
     }
+}
+
+/// As [`experts_product`], of weights in blocks, \[N, K\] each, and rows of two digits: `y[p, n]` has the bits of a
+/// [`block_product`](crate::product::blocks::block_product) of the row with its expert's weight.
+///
+/// Weights of one format, of whole panels of 16 rows, that lie one behind the other in memory take one launch
+/// ([`BlockRows::side_by_side`]).
+///
+/// # Errors
+/// If a buffer has another length, `x` is stored otherwise or has other rows, weights have several sizes, a size is out of range, or
+/// a launch fails.
+pub fn experts_block_product(
+    device: &Device,
+    x: &Operand,
+    weights: &[BlockRows],
+    bounds: &Buffer,
+    y: &Buffer,
+) -> Result<()> {
+    let (Operand::Quantised(x, _), Some(first)) = (x, weights.first()) else {
+        return check_that(NAME, false, || {
+            "weights in blocks are for rows of two digits and one expert at least".to_owned()
+        });
+    };
+    let sizes = first.sizes;
+    check_largest(NAME, [x.of.rows, sizes[0], sizes[1]])?;
+    check_len(NAME, "bounds", bounds, weights.len() + 1)?;
+    for weight in weights {
+        check_that!(NAME, weight.sizes == sizes =>
+            "a weight of {:?}, expected {sizes:?} as the first", weight.sizes)?;
+    }
+    let mut expert = 0;
+    for alike in weights.chunk_by(|a, b| a.format == b.format) {
+        let words: Vec<Buffer> = alike.iter().map(|weight| weight.words.clone()).collect();
+        for run in runs(device, &words) {
+            // Words of several weights are those of one where nothing lies between them.
+            let is_one = run.stride == first_len(&words) && sizes[0].is_multiple_of(16);
+            let each = if is_one { run.experts } else { 1 };
+            for first in (run.first..run.first + run.experts).step_by(each) {
+                let weight = BlockRows {
+                    words: match each {
+                        1 => words[first].clone(),
+                        _ => run.window.clone(),
+                    },
+                    ..alike[first].clone()
+                };
+                let bounds = Bounds {
+                    buffer: bounds,
+                    of: Bounded::Rows,
+                    groups: [expert + first, each],
+                };
+                block_product_by(device, bounds, x, &weight, y)?;
+            }
+        }
+        expert += alike.len();
+    }
+    Ok(())
+}
+
+/// Elements of the first of some buffers.
+fn first_len(buffers: &[Buffer]) -> usize {
+    buffers.first().map_or(0, Buffer::len)
 }
 
 /// Experts whose weights a launch binds as one window.

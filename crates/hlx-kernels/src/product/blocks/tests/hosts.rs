@@ -2,7 +2,7 @@
 
 use hlx_core::cpu::simd_level;
 
-use super::super::cpu::{Operands, instructions, product_by};
+use super::super::cpu::{Operands, instructions, products_by};
 use super::*;
 
 #[test]
@@ -27,9 +27,12 @@ fn all_instructions_have_the_same_bits() -> Result<()> {
             bias: None,
             extra: None,
         };
+        let all = 0..m;
         let results = instructions(simd_level()).into_iter().map(|one| {
             let mut c = vec![0.0; m * n];
-            hlx_core::cpu::with_flush(|| product_by(one, operands, &mut c));
+            hlx_core::cpu::with_flush(|| {
+                products_by(one, operands, std::slice::from_ref(&all), &mut c)
+            });
             c.iter().map(|c| c.to_bits()).collect::<Vec<u32>>()
         });
         let results: Vec<_> = results.collect();
