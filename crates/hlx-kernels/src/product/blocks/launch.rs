@@ -330,7 +330,7 @@ impl Call<'_> {
             None => m.div_ceil(rows),
         };
         let kernel = Kernel::new(NAME, chosen.shader)
-            .constants(&self.constants(&chosen.constants))
+            .constants(self.constants(&chosen.constants))
             .reads([&a.digits, &a.exponents, &b.words])
             .reads_if(None)
             .reads_if(self.bias)
@@ -360,7 +360,7 @@ impl Call<'_> {
                 };
                 let ranges = match is_bounded {
                     true => ranges_of(as_u32(bounds), range, m),
-                    false => vec![0..m],
+                    false => std::iter::once(0..m).collect(),
                 };
                 cpu::products(operands, &ranges, c);
             },
