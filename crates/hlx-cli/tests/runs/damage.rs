@@ -453,7 +453,7 @@ fn what_may_not_be_read_is_named() {
     ] {
         let path = place.join("run").join(name);
         let mode = fs::metadata(&path).expect("is there").permissions();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0)).expect("allowed");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).expect("allowed");
         let named = match name {
             "" => "run: Permission denied".to_owned(),
             name => format!("run/{name}: Permission denied"),
