@@ -55,10 +55,12 @@ fn two_sides_are_measured_in_turns_and_end_in_tables() {
     let row = steps.lines().find(|line| line.starts_with("mini,"));
     let row = row.expect("a row");
     let fields: Vec<&str> = row.split(',').collect();
-    assert_eq!(fields.len(), 10, "{row}");
-    assert!(fields[1].parse::<f64>().is_ok(), "{row}");
-    // As a peer, HLX has none of PyTorch's modes: gaps.
-    assert!(fields[2..7].iter().all(|field| field.is_empty()), "{row}");
+    assert_eq!(fields.len(), 12, "{row}");
+    // In `portable` and `integer`, which the CPU measures. As a peer, HLX has none of PyTorch's modes: gaps.
+    for ms in &fields[1..3] {
+        assert!(ms.parse::<f64>().is_ok(), "{row}");
+    }
+    assert!(fields[3..9].iter().all(|field| field.is_empty()), "{row}");
     let _ = std::fs::remove_dir_all(&out);
 }
 

@@ -22,7 +22,8 @@ prints which packages are missing, prompts, and installs them through apt (as ro
 elsewhere it prints the commands. Where standard input is not a terminal it installs nothing and
 goes on with what is here.
 
-  --all          all tests, with all of their cases, and doc tests; CI=true does the same
+  --all          all tests, with all of their cases, two programs at a time, and doc tests; CI=true
+                 does the same
   --yes          install without asking; the environment variable CI=true does the same
   --no-install   install nothing; go on with what is here
   --device D     the devices under test, as the environment variable HLX_TEST_DEVICES:

@@ -95,6 +95,7 @@ pub const NO_OPERATIONS: [(&str, &[&str]); 6] = [
         &[
             "device",
             "is_of_blocks",
+            "takes_experts_in_blocks",
             "values_apart",
             "layout",
             "samples",

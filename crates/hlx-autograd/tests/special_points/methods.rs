@@ -8,7 +8,7 @@ use hlx_autograd::{Activation, Binary, Unary};
 /// No gradient goes through these: their results are truth values, places or integers, or steps of no slope.
 const NO_GRADIENT: &str = "any all argmax argmin argsort isnan isfinite logical_not bitwise_not floor_divide eq ne lt \
     le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor left_shift right_shift \
-    view_dtype";
+    view_dtype takes_experts_in_blocks";
 
 /// Frames over a kind of operations, each of which has a row of its own.
 const FRAMES: &str = "unary binary activation loss_with_rows max_pool2d_with_indices";
