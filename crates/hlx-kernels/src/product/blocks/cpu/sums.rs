@@ -88,6 +88,10 @@ pub(super) fn fastest() -> Instructions {
 }
 
 /// Continues the chains of a strip with a loop for each number of rows.
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "x86.rs alone has vectors with chains")
+)]
 #[inline(always)]
 pub(super) fn of_strip<L: Chains, const F: usize>(strip: &Strip<'_>, chains: &mut [[f32; PANEL]]) {
     match (strip.rows, chains) {
