@@ -12,7 +12,7 @@ use crate::plot::{rates, ratios, steps};
 use crate::rank_table::RankTable;
 use crate::say;
 use crate::step_table::{ARITHMETICS, MODES, StepTable};
-use crate::table::Run;
+use crate::table::{Run, fact_of};
 
 /// The markers of the tables in docs/benchmarks.md, and of the training steps in README.md.
 const RESULTS: [&str; 2] = ["<!-- results: begin -->", "<!-- results: end -->"];
@@ -140,12 +140,6 @@ fn steps_of_all(folders: &[PathBuf]) -> Result<String> {
         }
     }
     Ok(text + "\n")
-}
-
-/// The value of a fact.
-fn fact_of<'a>(facts: &'a [(String, String)], key: &str) -> Option<&'a str> {
-    let found = facts.iter().find(|(name, _)| name == key);
-    found.map(|(_, value)| value.as_str())
 }
 
 /// The device of measurements, of a CPU with its instruction set and threads, by which HLX calls it.

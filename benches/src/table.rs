@@ -16,6 +16,12 @@ const COLUMNS: &str = "case,unit,runs,median,mean,deviation,min,max,peak,median_
 /// Facts such as `device: NVIDIA H200`, in order.
 pub type Facts = Vec<(String, String)>;
 
+/// The value of a fact.
+pub fn fact_of<'a>(facts: &'a [(String, String)], key: &str) -> Option<&'a str> {
+    let found = facts.iter().find(|(name, _)| name == key);
+    found.map(|(_, value)| value.as_str())
+}
+
 /// What was measured of one case; rates in `unit`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
@@ -130,8 +136,7 @@ pub fn digits(number: f64) -> String {
 impl Run {
     /// A fact by its key.
     pub fn fact(&self, key: &str) -> Option<&str> {
-        let found = self.facts.iter().find(|(name, _)| name == key);
-        found.map(|(_, value)| value.as_str())
+        fact_of(&self.facts, key)
     }
 
     /// The text of the CSV: facts as comments, the columns, the rows.

@@ -8,7 +8,7 @@ use super::sheet::Sheet;
 use crate::peer_table::Comparison;
 use crate::rank_table::RankTable;
 use crate::step_table::StepTable;
-use crate::table::Facts;
+use crate::table::{Facts, fact_of};
 
 /// GPUs whose rows say so until a machine's folder has their files: what the row is called, and words of their names.
 const VENDORS: [(&str, &[&str]); 3] = [
@@ -168,8 +168,7 @@ impl Table {
 }
 
 fn fact<'a>(facts: &'a Facts, key: &str) -> &'a str {
-    let found = facts.iter().find(|(name, _)| name == key);
-    found.map_or("", |(_, value)| value)
+    fact_of(facts, key).unwrap_or_default()
 }
 
 /// The threads of a CPU; nothing of other devices.

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use hlx_core::files::write_atomically;
 
-use crate::table::{Facts, facts_from_csv, facts_to_csv};
+use crate::table::{Facts, fact_of, facts_from_csv, facts_to_csv};
 
 /// The contents of a CSV file whose cells are words.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -80,8 +80,7 @@ impl Sheet {
 
     /// A fact by its key; an empty word if there is none.
     pub fn fact(&self, key: &str) -> &str {
-        let found = self.facts.iter().find(|(name, _)| name == key);
-        found.map_or("", |(_, value)| value)
+        fact_of(&self.facts, key).unwrap_or_default()
     }
 
     /// The cell of a row in a column; an empty word if there is no such column.

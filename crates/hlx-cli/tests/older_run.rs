@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Scratch, overrides};
+use common::{Scratch, copy_folder, overrides};
 use hlx_autograd::{Tensor, no_grad};
 use hlx_core::Device;
 use hlx_core::digest::sha256_hex;
@@ -61,7 +61,7 @@ fn its_model_opens_with_the_same_logits_and_the_same_files() {
 fn it_goes_on_as_it_did() {
     for device in hlx_core::testing::own_devices() {
         let place = Scratch::new("older");
-        copy(&fixture(), &place.path);
+        copy_folder(&fixture(), &place.path);
         let more = overrides(&["train.max_steps=5"]);
         let config = Config::load(&place.join("run/config.toml"), &more).expect("loads");
         let options = TrainOptions {
@@ -72,18 +72,5 @@ fn it_goes_on_as_it_did() {
         let outcome = trainer.run(&mut Silent).expect("trains");
         let found = [outcome.digests.parameters, outcome.digests.optimizer];
         assert_eq!(found, LATER, "{}", device.info());
-    }
-}
-
-/// Copies the files of a folder.
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("the folder is made");
-    for entry in fs::read_dir(from).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        let target = to.join(path.file_name().expect("a name"));
-        match path.is_dir() {
-            true => copy(&path, &target),
-            false => drop(fs::copy(&path, target).expect("copies")),
-        }
     }
 }

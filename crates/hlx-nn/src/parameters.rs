@@ -84,7 +84,7 @@ struct Inner<K> {
     is_frozen: AtomicBool,
     /// Of a parameter: it is the matrix of a linear layer.
     is_multiplied: AtomicBool,
-    /// Of a parameter: it is one of a list's matrices, which products read together.
+    /// Of a parameter: it is one of a layer's matrices that products read together.
     is_of_list: AtomicBool,
 }
 
@@ -180,7 +180,8 @@ impl Parameter {
         self.0.is_multiplied.load(Ordering::Relaxed)
     }
 
-    /// States that products read this matrix together with those of the same names but for numbers, as those of a mixture's experts.
+    /// States that products read this matrix together with others of its layer, as the matrices of a mixture's experts: their
+    /// names differ in a number alone.
     pub(crate) fn set_of_list(&self) {
         self.0.is_of_list.store(true, Ordering::Relaxed);
     }

@@ -40,6 +40,19 @@ log_every = 2
 checkpoint_every = 0
 "#;
 
+/// Copies the files of a folder, and of those in it.
+pub fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("the folder is made");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let target = to.join(path.file_name().expect("a name"));
+        match path.is_dir() {
+            true => copy_folder(&path, &target),
+            false => drop(fs::copy(&path, target).expect("copies")),
+        }
+    }
+}
+
 /// A GPT-2 of one block, whose Hugging Face files have other tensors than the module.
 pub fn small_gpt2() -> CausalConfig {
     CausalConfig {

@@ -6,7 +6,7 @@ use std::path::Path;
 use hlx_core::digest::sha256_hex;
 
 use super::{place, status, train};
-use crate::common::{Scratch, contents};
+use crate::common::{Scratch, contents, copy_folder};
 
 /// Lines of standard error, without the one on a missing terminal.
 fn lines(stderr: &str) -> Vec<&str> {
@@ -14,19 +14,6 @@ fn lines(stderr: &str) -> Vec<&str> {
     lines
         .filter(|line| !line.contains("is no terminal"))
         .collect()
-}
-
-/// Copies a run, its large files as links.
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("the folder is made");
-    for entry in fs::read_dir(from).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        let target = to.join(path.file_name().expect("a name"));
-        match path.is_dir() {
-            true => copy(&path, &target),
-            false => drop(fs::copy(&path, target).expect("copies")),
-        }
-    }
 }
 
 type Damage = fn(&Path);
@@ -210,7 +197,7 @@ fn every_damage_is_one_line_and_the_right_status() {
             without_log,
         } = case;
         let _ = fs::remove_dir_all(place.join("x"));
-        copy(&place.join("run"), &place.join("x"));
+        copy_folder(&place.join("run"), &place.join("x"));
         damage(&place.join("x"));
         let before = contents(&place.join("x"));
         let says = |arguments: &[&str], expected: i32, is_said: bool| {
@@ -259,7 +246,7 @@ fn a_log_or_a_list_of_verdicts_of_noise_is_a_few_lines() {
     train(&place, "run", &[]);
     let many: String = (0..300).map(|n| format!("{{\"kind\": {n}}}\n")).collect();
     for name in ["metrics.jsonl", "verified.jsonl"] {
-        copy(&place.join("run"), &place.join(name));
+        copy_folder(&place.join("run"), &place.join(name));
         fs::write(place.join(name).join(name), &many).expect("writes");
         for verb in [
             &["report", name, "--out", "x.html"][..],
@@ -310,7 +297,7 @@ fn hundreds_of_runs_have_a_line_each() {
     let place = place("many");
     train(&place, "one", &[]);
     for number in 0..500 {
-        copy(
+        copy_folder(
             &place.join("one"),
             &place.join(&format!("runs/{number:03}")),
         );
@@ -354,7 +341,7 @@ fn models_that_differ_are_compared_from_their_first_step() {
 fn an_older_run_is_shown_whole() {
     let place = Scratch::new("older-shown");
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/packed_run/run");
-    copy(&fixture, &place.join("old"));
+    copy_folder(&fixture, &place.join("old"));
     train(&place, "new", &["train.max_steps=2"]);
     for arguments in [
         &["report", "old", "--out", "x.html"][..],

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::output;
 use crate::common::forms::{Forms, add, check, pinned};
-use crate::common::{Scratch, status};
+use crate::common::{Scratch, copy_folder, status};
 
 /// A call of each form, and of each that an object may have. What one makes the next may read.
 const CALLS: &[&str] = &[
@@ -133,21 +133,8 @@ fn every_verb_that_prints_results_has_json() {
 fn place() -> Scratch {
     let place = output::place();
     let zoo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../zoo");
-    copy(&zoo, &place.join("zoo"));
+    copy_folder(&zoo, &place.join("zoo"));
     place
-}
-
-/// Copies the files of a folder.
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("the folder is made");
-    for entry in fs::read_dir(from).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        let target = to.join(path.file_name().expect("a name"));
-        match path.is_dir() {
-            true => copy(&path, &target),
-            false => drop(fs::copy(&path, target).expect("copies")),
-        }
-    }
 }
 
 #[test]

@@ -285,8 +285,7 @@ pub(super) fn take_blocks(
     Ok(n_bytes)
 }
 
-/// Moves the weights of lists in blocks side by side, those of one name but for the list's number, and hands them to
-/// their parameters.
+/// Puts the weights of each list side by side and hands them to their parameters. The names of a list differ in a number alone.
 fn join(device: &Device, of_lists: Vec<(&Parameter, BlockRows)>) -> Result<()> {
     let mut lists: BTreeMap<String, Vec<(&Parameter, BlockRows)>> = BTreeMap::new();
     for (parameter, rows) in of_lists {

@@ -226,30 +226,29 @@ fn lines_until(mut lines: Vec<Line<'_>>, step: u64) -> Vec<Line<'_>> {
 
 /// Warns of damaged lines that are left out: of each by its number, and of those past the eighth by how many they are.
 pub fn warn_of_damaged_lines(path: &Path, numbers: &[u64]) {
-    let path = path.display();
-    for number in numbers.iter().take(NAMED) {
-        tracing::warn!("{path}:{number}: is damaged and left out");
-    }
-    if numbers.len() > NAMED {
-        let n = numbers.len() - NAMED;
-        tracing::warn!("{path}: {n} more lines are damaged and left out");
-    }
+    let damaged: Vec<(u64, String)> = numbers.iter().map(|&n| (n, String::new())).collect();
+    warn_of_lines(path, &damaged, "");
 }
 
-/// Warns of each damaged line by its number, and of those past [`NAMED`] by how many they are.
+/// Warns of the log's damaged lines, with their reasons.
 fn warn_of_damage(path: &Path, lines: &[Line<'_>]) {
     let damaged = lines.iter().filter_map(|line| match &line.content {
-        Content::Damaged(reason) => Some((line.number, reason)),
+        Content::Damaged(reason) => Some((line.number as u64, format!(": {reason}"))),
         Content::Metric(_) | Content::Blank => None,
     });
-    let damaged: Vec<(usize, &String)> = damaged.collect();
+    let damaged: Vec<(u64, String)> = damaged.collect();
+    warn_of_lines(path, &damaged, ", but kept in the file");
+}
+
+/// Warns of lines by their numbers with what stands behind the words, and of those past [`NAMED`] by how many they are.
+fn warn_of_lines(path: &Path, damaged: &[(u64, String)], kept: &str) {
     let path = path.display();
     for (number, reason) in damaged.iter().take(NAMED) {
-        tracing::warn!("{path}:{number}: is damaged and left out, but kept in the file: {reason}");
+        tracing::warn!("{path}:{number}: is damaged and left out{kept}{reason}");
     }
     if damaged.len() > NAMED {
         let n = damaged.len() - NAMED;
-        tracing::warn!("{path}: {n} more lines are damaged and left out, but kept in the file");
+        tracing::warn!("{path}: {n} more lines are damaged and left out{kept}");
     }
 }
 

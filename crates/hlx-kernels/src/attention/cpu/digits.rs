@@ -118,20 +118,20 @@ impl Rows for QuantisedRows<'_> {
         n: usize,
     ) -> Lanes {
         weights[n..].fill([0.0; TILE]);
-        let block = sum_of_block(weights);
+        let block = sum_by_halves(weights, |a, b| map_lanes(|lane| a[lane] + b[lane]));
         map_lanes(|lane| A::fma(l[lane], correction[lane], block[lane]))
     }
 }
 
-/// The sums of a block's weights, by halves.
+/// The sum of a block's weights, by halves: of a weight, or of a weight of each lane.
 #[inline(always)]
-fn sum_of_block(p: &[Lanes; TILE]) -> Lanes {
+fn sum_by_halves<T: Copy>(p: &[T; TILE], add: impl Fn(&T, &T) -> T) -> T {
     let mut sums = *p;
     let mut half = TILE / 2;
     while half > 0 {
         let (left, right) = sums.split_at_mut(half);
         for (left, right) in left.iter_mut().zip(right) {
-            *left = map_lanes(|lane| left[lane] + right[lane]);
+            *left = add(left, right);
         }
         half /= 2;
     }

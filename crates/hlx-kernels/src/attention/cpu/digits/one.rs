@@ -3,7 +3,7 @@
 
 use hlx_core::arith::{self, FloatOps};
 
-use super::{QuantisedRows, join, product};
+use super::{QuantisedRows, join, product, sum_by_halves};
 use crate::attention::cpu::operands::{Inputs, key_blocks};
 use crate::attention::cpu::tile::{Lanes, TILE, map_lanes};
 use crate::attention::cpu::tiles::Tile;
@@ -52,7 +52,7 @@ pub fn forward<A: FloatOps>(
         let powers: Lanes = map_lanes(|lane| A::exp(s[lane] - now));
         let p: Lanes = map_lanes(|lane| if sees(lane) { powers[lane] } else { 0.0 });
         let correction = A::exp(m - now);
-        l = A::fma(l, correction, sum_by_halves(&p));
+        l = A::fma(l, correction, sum_by_halves(&p, |a, b| a + b));
         m = now;
         add::<A>(&v, block, &p, &seen, correction, o);
     }
@@ -96,20 +96,6 @@ fn scores<A: FloatOps>(
         let factors = [A::mul(first, of_query[0]), A::mul(second, of_query[1])];
         s[j] = product::<A>(sum, factors);
     }
-}
-
-/// The sum of a block's weights, by halves.
-#[inline(always)]
-fn sum_by_halves(p: &Lanes) -> f32 {
-    let (mut sums, mut half) = (*p, TILE / 2);
-    while half > 0 {
-        let (left, right) = sums.split_at_mut(half);
-        left.iter_mut()
-            .zip(right)
-            .for_each(|(left, right)| *left += *right);
-        half /= 2;
-    }
-    sums[0]
 }
 
 /// `o = fma(o, correction, the sum over the values that are seen of weights times values)`.
